@@ -1,0 +1,1 @@
+//! What a sandbox means: lifecycle, leases, quotas, usage.

@@ -1,0 +1,193 @@
+//! What a driver of sandboxes offers to the engine.
+
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+
+use serde::{Deserialize, Serialize};
+
+/// A boxed future, so that the traits stay usable behind `dyn`.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What a sandbox is made from. All fields are decided by the engine; the driver judges none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxSpec {
+    /// `sbx_` and 18 hex digits.
+    pub id: String,
+    /// Host name inside.
+    pub hostname: String,
+    /// Name of the template; only `host` (alias `base`) for now.
+    pub template: String,
+    /// Virtual processors; clamped by the engine to what the host has.
+    pub vcpus: u32,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Bytes of the writable layer.
+    pub disk_bytes: u64,
+    /// Inodes of the writable layer.
+    pub disk_inodes: u64,
+    /// Most processes and threads.
+    pub max_processes: u64,
+    /// Host directories or files shown read-only inside (only `holm run --mount-ro`).
+    pub mounts: Vec<MountRo>,
+}
+
+/// A host path shown read-only inside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountRo {
+    /// Absolute path on the host.
+    pub host: PathBuf,
+    /// Absolute path inside.
+    pub inside: String,
+}
+
+/// Makes sandboxes.
+pub trait Driver: Send + Sync + 'static {
+    /// Makes one sandbox; its guest's socket accepts connections when this returns (the guest may
+    /// still need a moment to answer). Cancel-safe: a dropped future leaves nothing behind.
+    ///
+    /// # Errors
+    /// See [`DriverError`]. After an error nothing of the sandbox is left on the host.
+    fn create(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<Box<dyn Machine>, DriverError>>;
+
+    /// What this host can enforce, as found at start-up. What a sandbox really has is measured
+    /// inside it (the guest's `Probe`).
+    fn enforcement(&self) -> &Enforcement;
+
+    /// Ends every sandbox and waits until nothing is left. Idempotent.
+    fn shutdown(&self) -> BoxFuture<'_, ()>;
+}
+
+/// One running sandbox.
+pub trait Machine: Send + Sync + 'static {
+    /// The guest's socket.
+    fn guest_socket(&self) -> &Path;
+
+    /// PID 1 as the host sees it, for diagnosis.
+    fn init_pid(&self) -> u32;
+
+    /// Resolves once PID 1 is gone, with the reason as far as it is known. May be called often.
+    fn exited(&self) -> BoxFuture<'_, ExitReason>;
+
+    /// What the sandbox uses now. Fields that this host cannot tell are `None`.
+    fn usage(&self) -> Usage;
+
+    /// Ends it and waits until no process, mount, cgroup or image of it is left. Idempotent; all
+    /// callers return when it is done.
+    ///
+    /// # Errors
+    /// When something could not be removed; what it is, is in the error. A later call tries again.
+    fn destroy(&self) -> BoxFuture<'_, Result<(), DriverError>>;
+}
+
+/// Why a sandbox's PID 1 is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitReason {
+    /// [`Machine::destroy`] was called.
+    Destroyed,
+    /// The kernel ended it for memory.
+    OutOfMemory,
+    /// It ended by itself or was killed from elsewhere.
+    Died,
+}
+
+/// Counters of a sandbox.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes of memory in use.
+    pub memory_bytes: Option<u64>,
+    /// Microseconds of processor time.
+    pub cpu_usec: Option<u64>,
+    /// Processes and threads.
+    pub processes: Option<u64>,
+    /// Times that the kernel killed something in it for memory.
+    pub oom_kills: Option<u64>,
+}
+
+/// A failed driver call. `message` may be shown to users: it never holds host paths.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct DriverError {
+    /// What class of failure this is.
+    pub kind: DriverErrorKind,
+    /// What happened and what to do next, for users.
+    pub message: String,
+    /// The step that failed, with paths and system errors, for the log only.
+    pub internal: String,
+}
+
+/// Classes of driver failures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DriverErrorKind {
+    /// A layer that is mandatory cannot be had here.
+    IsolationUnavailable,
+    /// The host has no room (disk reserve, memory, process ids, loop devices).
+    HostExhausted,
+    /// No such template.
+    UnknownTemplate,
+    /// A `--mount-ro` source or target that cannot be used.
+    BadMount,
+    /// The launcher is gone; the process must be restarted.
+    LauncherGone,
+    /// Anything else.
+    Internal,
+}
+
+/// One layer of isolation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Layer {
+    UserNamespace,
+    OwnIdRange,
+    MountNamespace,
+    PidNamespace,
+    NetNamespace,
+    IpcNamespace,
+    UtsNamespace,
+    CgroupNamespace,
+    PivotRoot,
+    MaskedProc,
+    Seccomp,
+    Landlock,
+    NoNewPrivileges,
+    Capabilities,
+    DiskLimit,
+    InodeLimit,
+    ProcessLimit,
+    MemoryLimit,
+    CpuLimit,
+    HiddenHostFiles,
+}
+
+/// How a layer stands on this host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayerState {
+    /// Which layer.
+    pub layer: Layer,
+    /// True when it is in force.
+    pub enforced: bool,
+    /// True when nothing runs without it.
+    pub mandatory: bool,
+    /// What does it, or what is used instead, for example `cgroup v1 memory` or `tmpfs, counted
+    /// as memory`.
+    pub by: String,
+    /// How to mend it where it is missing or weak.
+    pub mend: Option<String>,
+}
+
+/// Every layer, in the order of [`Layer`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enforcement {
+    /// `root` or `rootless` (and `rootless with subordinate ids`).
+    pub mode: String,
+    /// One row a layer.
+    pub layers: Vec<LayerState>,
+}
+
+impl Enforcement {
+    /// Layers without which nothing runs and that are missing.
+    pub fn missing_mandatory(&self) -> impl Iterator<Item = &LayerState> {
+        self.layers.iter().filter(|row| row.mandatory && !row.enforced)
+    }
+}

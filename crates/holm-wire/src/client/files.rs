@@ -1,0 +1,189 @@
+//! Files up and down, streamed.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::{Method, Request, StatusCode, header};
+
+use super::ClientError;
+use super::calls::error_of;
+use super::pool::{self, Body, ConnectionGuard, GuestClient};
+use crate::{guest, paths};
+
+/// Longest silence while a file is moved.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// What to upload.
+#[derive(Debug)]
+pub enum Upload {
+    /// Bytes that are there.
+    Whole(Bytes),
+    /// Bytes that come. The end of the channel ends the file; an `Err` or a dropped call ends the
+    /// upload without leaving one.
+    Parts(tokio::sync::mpsc::Receiver<std::io::Result<Bytes>>),
+}
+
+/// A file on its way down.
+#[derive(Debug)]
+pub struct FileBody {
+    /// The whole file's size when it was opened.
+    pub size: u64,
+    /// Its permission bits.
+    pub mode: u32,
+    body: Incoming,
+    connection: ConnectionGuard,
+}
+
+impl FileBody {
+    /// The next part; `None` at the end.
+    ///
+    /// # Errors
+    /// When the guest stops sending for 30 s, or goes away.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
+        loop {
+            let read = async { Ok(self.body.frame().await) };
+            match pool::within(IDLE, read).await? {
+                None => {
+                    self.connection.release();
+                    return Ok(None);
+                }
+                Some(frame) => {
+                    if let Ok(data) = frame?.into_data() {
+                        return Ok(Some(data));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Everything, up to `limit` bytes.
+    ///
+    /// # Errors
+    /// As [`Self::next`]; also when there is more than `limit`.
+    pub async fn read_to_end(mut self, limit: usize) -> Result<Vec<u8>, ClientError> {
+        let mut all = Vec::new();
+        while let Some(part) = self.next().await? {
+            if all.len() + part.len() > limit {
+                let text = format!("the file sent more than the {limit} bytes asked for");
+                return Err(ClientError::Protocol(text));
+            }
+            all.extend_from_slice(&part);
+        }
+        Ok(all)
+    }
+}
+
+impl GuestClient {
+    /// Opens a file for reading, from `offset`, at most `limit` bytes (0: all).
+    ///
+    /// # Errors
+    /// See [`ClientError`]. Only regular files are read.
+    pub async fn read_file(
+        &self,
+        path: &str,
+        user: &str,
+        offset: u64,
+        limit: u64,
+    ) -> Result<FileBody, ClientError> {
+        let query = [("path", path), ("user", user)];
+        let mut uri = uri(paths::guest::FILE, &query);
+        let _ = write!(uri, "&offset={offset}&limit={limit}");
+        let request = Request::builder().method(Method::GET).uri(uri);
+        let request = request.header(header::HOST, "guest").body(pool::full(Bytes::new()));
+        let request = request.map_err(|error| ClientError::Protocol(error.to_string()))?;
+        let (response, connection) = pool::within(IDLE, self.send(request)).await?;
+        if response.status() != StatusCode::OK {
+            return Err(failure(response).await);
+        }
+        let number = |name: &str, radix| {
+            let value = response.headers().get(name).and_then(|v| v.to_str().ok());
+            u64::from_str_radix(value.unwrap_or("0"), radix).unwrap_or(0)
+        };
+        let size = number("x-holm-size", 10);
+        let mode = u32::try_from(number("x-holm-mode", 8)).unwrap_or(0);
+        Ok(FileBody { size, mode, body: response.into_body(), connection })
+    }
+
+    /// Writes a file atomically: readers see the old content or the new, never a part. Missing
+    /// directories are made. `mode` (octal bits) applies to the file; an existing file keeps its
+    /// own where it is absent, a new one gets 0644.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; after any error no partial file is left.
+    pub async fn write_file(
+        &self,
+        path: &str,
+        user: &str,
+        mode: Option<u32>,
+        upload: Upload,
+    ) -> Result<guest::FileWritten, ClientError> {
+        let mut uri = uri(paths::guest::FILE, &[("path", path), ("user", user)]);
+        if let Some(mode) = mode {
+            let _ = write!(uri, "&mode={mode:o}");
+        }
+        let request = Request::builder().method(Method::PUT).uri(uri).header(header::HOST, "guest");
+        let request = request.body(upload_body(upload));
+        let request = request.map_err(|error| ClientError::Protocol(error.to_string()))?;
+        let (response, mut connection) = self.send(request).await?;
+        if response.status() != StatusCode::OK {
+            return Err(failure(response).await);
+        }
+        let bytes = pool::within(IDLE, pool::collect(response.into_body(), 64 << 10)).await?;
+        connection.release();
+        serde_json::from_slice(&bytes).map_err(|error| ClientError::Protocol(error.to_string()))
+    }
+}
+
+fn upload_body(upload: Upload) -> Body {
+    match upload {
+        Upload::Whole(bytes) => pool::full(bytes),
+        Upload::Parts(receiver) => {
+            let stream = ReceiverStream(receiver);
+            StreamBody::new(stream).boxed_unsync()
+        }
+    }
+}
+
+/// A channel as a stream of frames.
+struct ReceiverStream(tokio::sync::mpsc::Receiver<std::io::Result<Bytes>>);
+
+impl futures_core::Stream for ReceiverStream {
+    type Item = std::io::Result<Frame<Bytes>>;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        self.0.poll_recv(context).map(|part| part.map(|bytes| bytes.map(Frame::data)))
+    }
+}
+
+async fn failure(response: hyper::Response<Incoming>) -> ClientError {
+    let status = response.status();
+    match pool::within(IDLE, pool::collect(response.into_body(), 64 << 10)).await {
+        Ok(bytes) => error_of(status, &bytes),
+        Err(error) => error,
+    }
+}
+
+/// `path?key=value&…` with percent-encoded values.
+pub(super) fn uri(path: &str, query: &[(&str, &str)]) -> String {
+    let mut out = String::from(path);
+    for (index, (key, value)) in query.iter().enumerate() {
+        let _ = write!(out, "{}{key}=", if index == 0 { '?' } else { '&' });
+        for byte in value.bytes() {
+            match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b'/' => {
+                    out.push(char::from(byte));
+                }
+                _ => {
+                    let _ = write!(out, "%{byte:02X}");
+                }
+            }
+        }
+    }
+    out
+}

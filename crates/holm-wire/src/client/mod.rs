@@ -1,0 +1,15 @@
+//! The host's side of the guest protocol.
+//!
+//! The guest is hostile (root inside may control it), so nothing here waits without a deadline,
+//! buffers without a limit, or believes a length before the bytes are there.
+
+mod calls;
+mod error;
+mod files;
+mod pool;
+mod stream;
+
+pub use error::ClientError;
+pub use files::{FileBody, Upload};
+pub use pool::{CallLimits, GuestClient};
+pub use stream::EventStream;

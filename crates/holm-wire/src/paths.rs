@@ -1,0 +1,55 @@
+//! Where each call lives on the guest's socket.
+
+#![allow(missing_docs, reason = "the names are the protocol's own")]
+
+/// envd's process service.
+pub mod process {
+    pub const START: &str = "/process.Process/Start";
+    pub const CONNECT: &str = "/process.Process/Connect";
+    pub const LIST: &str = "/process.Process/List";
+    pub const SEND_INPUT: &str = "/process.Process/SendInput";
+    pub const CLOSE_STDIN: &str = "/process.Process/CloseStdin";
+    pub const SEND_SIGNAL: &str = "/process.Process/SendSignal";
+    pub const UPDATE: &str = "/process.Process/Update";
+}
+
+/// envd's filesystem service.
+pub mod filesystem {
+    pub const STAT: &str = "/filesystem.Filesystem/Stat";
+    pub const LIST_DIR: &str = "/filesystem.Filesystem/ListDir";
+    pub const MAKE_DIR: &str = "/filesystem.Filesystem/MakeDir";
+    pub const MOVE: &str = "/filesystem.Filesystem/Move";
+    pub const REMOVE: &str = "/filesystem.Filesystem/Remove";
+    pub const WATCH_DIR: &str = "/filesystem.Filesystem/WatchDir";
+    pub const CREATE_WATCHER: &str = "/filesystem.Filesystem/CreateWatcher";
+    pub const GET_WATCHER_EVENTS: &str = "/filesystem.Filesystem/GetWatcherEvents";
+    pub const REMOVE_WATCHER: &str = "/filesystem.Filesystem/RemoveWatcher";
+}
+
+/// What envd lacks.
+pub mod guest {
+    /// Unary: [`crate::guest::Configure`] → empty.
+    pub const CONFIGURE: &str = "/holm.guest.v1.Guest/Configure";
+    /// Unary: [`crate::guest::RunRequest`] → [`crate::guest::RunResponse`].
+    pub const RUN: &str = "/holm.guest.v1.Guest/Run";
+    /// Unary: [`crate::guest::ListTreeRequest`] → [`crate::guest::ListTreeResponse`].
+    pub const LIST_TREE: &str = "/holm.guest.v1.Guest/ListTree";
+    /// Unary: empty → [`crate::guest::Probe`].
+    pub const PROBE: &str = "/holm.guest.v1.Guest/Probe";
+    /// `GET`/`PUT` with `path`, `user`, and on `PUT` `mode` (octal); body = the file's bytes.
+    /// `GET` also takes `offset` and `limit` and answers `x-holm-size`, `x-holm-mode`.
+    pub const FILE: &str = "/holm/v1/file";
+    /// `GET`/`PUT` with `path`, `user`; body = a tar stream of the tree at `path`.
+    pub const TAR: &str = "/holm/v1/tar";
+    /// `POST` with `port`, `Connection: upgrade`, `Upgrade: holm-tunnel`: 101, then raw bytes to
+    /// and from `127.0.0.1:port` (or `::1`) inside.
+    pub const TUNNEL: &str = "/holm/v1/tunnel";
+}
+
+/// envd's plain HTTP.
+pub mod http {
+    pub const HEALTH: &str = "/health";
+    pub const METRICS: &str = "/metrics";
+    pub const ENVS: &str = "/envs";
+    pub const FILES: &str = "/files";
+}

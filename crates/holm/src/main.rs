@@ -1,0 +1,3 @@
+//! `holm`: disposable, isolated Linux machines for AI agents.
+
+fn main() {}
