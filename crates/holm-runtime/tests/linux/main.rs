@@ -1,0 +1,25 @@
+//! The driver for real: launcher, namespaces, disks and cgroups, with a guest of a few lines.
+//!
+//! This program is the launcher (`__launcher`), the guest (PID 1 of every sandbox is this very
+//! file) and the tests.
+#![allow(clippy::print_stdout, reason = "a test program reports on standard output")]
+
+mod basics;
+mod guest;
+mod harness;
+mod rig;
+
+fn main() {
+    let mut args = std::env::args();
+    let name = args.next().unwrap_or_default();
+    if name == "holm-guest" {
+        guest::main();
+    }
+    match args.next().as_deref() {
+        Some("__launcher") => holm_runtime::launcher::main(rig::own_program()),
+        filter => {
+            let groups = [basics::TESTS];
+            std::process::exit(harness::run(&groups.concat(), filter));
+        }
+    }
+}
