@@ -1,1 +1,6 @@
-//! The faces of the engine.
+//! The faces of the engine. Each is a thin translation of engine calls into one protocol: a limit,
+//! an error or a feature exists once, below.
+
+#![forbid(unsafe_code)]
+
+pub mod mcp;

@@ -1,0 +1,17 @@
+//! The driver's failures as the engine's.
+
+use holm_runtime::{DriverError, DriverErrorKind};
+
+use crate::{Error, ErrorKind};
+
+pub(crate) fn from_driver(error: DriverError) -> Error {
+    let kind = match error.kind {
+        DriverErrorKind::IsolationUnavailable => ErrorKind::IsolationUnavailable,
+        DriverErrorKind::HostExhausted => ErrorKind::Capacity,
+        DriverErrorKind::UnknownTemplate => ErrorKind::TemplateUnknown,
+        DriverErrorKind::BadMount => ErrorKind::InvalidArgument,
+        DriverErrorKind::LauncherGone => ErrorKind::Unavailable,
+        DriverErrorKind::Internal => ErrorKind::Internal,
+    };
+    Error::new(kind, error.message).with_internal(error.internal)
+}

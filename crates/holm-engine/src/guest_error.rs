@@ -1,0 +1,89 @@
+//! Failures of calls to a guest as the engine's. The guest may be hostile: its texts are cut.
+
+use holm_wire::client::ClientError;
+use holm_wire::connect::Code;
+
+use crate::text::shorten;
+use crate::{Error, ErrorKind};
+
+/// Most characters of a guest's text that are passed on.
+const MAX_TEXT: usize = 600;
+
+/// What a call was about; decides what the guest's codes mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum About {
+    Command,
+    File,
+}
+
+/// A call on a sandbox that ran.
+pub(crate) fn from_guest(error: &ClientError, about: About) -> Error {
+    match error {
+        ClientError::Guest(said) => {
+            let kind = kind(said.code, about);
+            Error::new(kind, shorten(&said.message, MAX_TEXT))
+                .with_internal(format!("guest: {:?}", said.code))
+        }
+        ClientError::Unreachable(_)
+        | ClientError::Deadline(_)
+        | ClientError::Protocol(_)
+        | ClientError::Upload(_) => Error::new(ErrorKind::Unavailable, error.to_string())
+            .with_internal(format!("{error:?}")),
+    }
+}
+
+/// A call on a sandbox that is being made: nothing of a user has run, so it is our fault.
+pub(crate) fn at_start(error: &ClientError) -> Error {
+    let text = "the new sandbox did not start as it should";
+    Error::new(ErrorKind::Unavailable, text).with_internal(format!("{error:?}"))
+}
+
+/// Whether the guest itself seems to be in trouble, rather than the caller's request wrong.
+pub(crate) fn is_trouble(error: &ClientError) -> bool {
+    !matches!(error, ClientError::Guest(_) | ClientError::Upload(_))
+}
+
+fn kind(code: Code, about: About) -> ErrorKind {
+    match (code, about) {
+        (Code::InvalidArgument, _) => ErrorKind::InvalidArgument,
+        (Code::NotFound, About::File) => ErrorKind::FileNotFound,
+        (Code::NotFound, About::Command) => ErrorKind::InvalidArgument,
+        (Code::AlreadyExists | Code::Aborted, About::File) => ErrorKind::FileInvalid,
+        (Code::FailedPrecondition, About::File) => ErrorKind::FileInvalid,
+        (Code::FailedPrecondition, About::Command) => ErrorKind::InvalidArgument,
+        (Code::PermissionDenied | Code::Unauthenticated, _) => ErrorKind::PermissionDenied,
+        (Code::ResourceExhausted, About::File) => ErrorKind::DiskFull,
+        (Code::ResourceExhausted, About::Command) => ErrorKind::Capacity,
+        (Code::OutOfRange, _) => ErrorKind::TooLarge,
+        (Code::DeadlineExceeded, _) => ErrorKind::Timeout,
+        _ => ErrorKind::Unavailable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(code: Code, about: About, want: ErrorKind) {
+        let error = ClientError::Guest(holm_wire::connect::Error::new(code, "text"));
+        let got = from_guest(&error, about);
+        assert_eq!((got.kind, got.public.as_str()), (want, "text"));
+    }
+
+    #[test]
+    fn codes_have_a_meaning_by_call() {
+        check(Code::NotFound, About::File, ErrorKind::FileNotFound);
+        check(Code::NotFound, About::Command, ErrorKind::InvalidArgument);
+        check(Code::ResourceExhausted, About::File, ErrorKind::DiskFull);
+        check(Code::ResourceExhausted, About::Command, ErrorKind::Capacity);
+        check(Code::PermissionDenied, About::File, ErrorKind::PermissionDenied);
+        check(Code::Internal, About::File, ErrorKind::Unavailable);
+    }
+
+    #[test]
+    fn a_guest_cannot_flood_the_message() {
+        let said = holm_wire::connect::Error::new(Code::NotFound, "\u{1b}x".repeat(1 << 20));
+        let got = from_guest(&ClientError::Guest(said), About::File);
+        assert!(got.public.chars().count() <= MAX_TEXT + 1 && !got.public.contains('\u{1b}'));
+    }
+}

@@ -1,0 +1,79 @@
+//! What the service and its usage look like from outside.
+
+use jiff::Timestamp;
+
+use crate::measure::layer_name;
+use crate::{Engine, Language, Limits, ServiceInfo, Size, UsageReport, UsageRow, env};
+
+/// Rows of a usage report.
+const RECENT: usize = 50;
+
+impl Engine {
+    /// Sandboxes and seconds of this process.
+    pub async fn usage(&self) -> UsageReport {
+        let inner = &self.inner;
+        let now = Timestamp::now();
+        let alive = inner.store.list(usize::MAX, false).await;
+        let totals = inner.store.totals().await;
+        let running: f64 = alive.iter().map(|record| record.seconds(now)).sum();
+        let recent = inner.store.list(RECENT, true).await.into_iter().map(|record| UsageRow {
+            id: record.id,
+            seconds: record.seconds(now),
+            name: record.name,
+            size: record.size,
+            state: record.state,
+            created_at: record.created_at,
+            ended: record.ended,
+        });
+        UsageReport {
+            sandboxes_running: alive.len(),
+            sandboxes_total: totals.sandboxes,
+            seconds_total: totals.ended_seconds + running,
+            recent: recent.collect(),
+        }
+    }
+
+    /// What this engine offers and what is enforced on this host.
+    #[must_use]
+    pub fn service_info(&self) -> ServiceInfo {
+        let settings = &self.inner.settings;
+        let found = self.inner.driver.enforcement();
+        let names = |enforced: bool| {
+            let rows = found.layers.iter().filter(|row| row.enforced == enforced);
+            rows.map(|row| layer_name(row.layer)).collect()
+        };
+        ServiceInfo {
+            name: "holm".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            driver: settings.driver_name.clone(),
+            mode: found.mode.clone(),
+            enforced: names(true),
+            missing: names(false),
+            layers: found.layers.clone(),
+            limits: Limits {
+                max_sandboxes: settings.max_sandboxes,
+                lifetime_default: settings.lifetime.default,
+                lifetime_min: settings.lifetime.min,
+                lifetime_max: settings.lifetime.max,
+                exec_timeout: settings.exec_timeout,
+                code_timeout: settings.code_timeout,
+                output_limit: settings.output_limit,
+                max_read: settings.max_read,
+                max_write: settings.max_write,
+                max_env_value: env::MAX_ENTRY,
+                max_env_total: env::MAX_TOTAL,
+            },
+            sizes: settings
+                .sizes
+                .iter()
+                .filter(|(_, size)| size.memory_mb <= settings.host.memory_mb())
+                .map(|(name, size)| {
+                    (name, Size { vcpus: size.vcpus.min(settings.host.cpus.max(1)), ..size })
+                })
+                .collect(),
+            templates: settings.templates.keys().cloned().collect(),
+            languages: Language::ALL.to_vec(),
+            network: "none (loopback only)".to_owned(),
+        }
+    }
+}

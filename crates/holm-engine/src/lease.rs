@@ -1,0 +1,217 @@
+//! Leases: extending, and ending what ran out.
+//!
+//! One task holds an ordered queue of deadlines. It is only a convenience: every call checks the
+//! lease itself, and a periodic sweep makes up for missed timers and failed removals. Whether a
+//! sandbox is extended or expires is decided under its `decision` lock, so the two cannot both
+//! happen.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::engine::Inner;
+use crate::sandbox::Sandbox;
+use crate::{EndReason, Engine, Error, SandboxId, SandboxState, SandboxView};
+
+/// The queue of deadlines.
+#[derive(Debug, Default)]
+pub(crate) struct Timer {
+    queue: Mutex<BTreeSet<(Instant, SandboxId)>>,
+    changed: Notify,
+}
+
+impl Timer {
+    pub fn add(&self, deadline: Instant, id: SandboxId) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.insert((deadline, id));
+        let is_next = queue.first() == Some(&(deadline, id));
+        drop(queue);
+        if is_next {
+            self.changed.notify_one();
+        }
+    }
+
+    pub fn wake(&self) {
+        self.changed.notify_one();
+    }
+
+    fn next(&self) -> Option<Instant> {
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.first().map(|(deadline, _)| *deadline)
+    }
+
+    fn take_due(&self, now: Instant) -> Vec<SandboxId> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut due = Vec::new();
+        while let Some(first) = queue.pop_first() {
+            if first.0 > now {
+                queue.insert(first);
+                break;
+            }
+            due.push(first.1);
+        }
+        due
+    }
+}
+
+/// Starts the timer's task once; it ends with the engine.
+pub(crate) fn start(engine: &Engine) {
+    engine.inner.timer_started.get_or_init(|| {
+        let timer = Arc::clone(&engine.inner.timer);
+        let sweep = engine.inner.settings.sweep_interval;
+        tokio::spawn(run(timer, Arc::downgrade(&engine.inner), sweep));
+    });
+}
+
+async fn run(timer: Arc<Timer>, engine: Weak<Inner>, interval: Duration) {
+    let mut next_sweep = Instant::now() + interval;
+    loop {
+        let wake = timer.next().map_or(next_sweep, |deadline| deadline.min(next_sweep));
+        tokio::select! {
+            () = tokio::time::sleep_until(wake) => {}
+            () = timer.changed.notified() => {}
+        }
+        let Some(inner) = engine.upgrade() else { return };
+        let engine = Engine { inner };
+        let now = Instant::now();
+        for id in timer.take_due(now) {
+            if let Some(sandbox) = engine.inner.registry.get(&id) {
+                engine.spawn_expire(sandbox);
+            }
+        }
+        if now >= next_sweep {
+            engine.sweep(now);
+            next_sweep = now + interval;
+        }
+    }
+}
+
+impl Engine {
+    /// Ends what should have ended and tries failed removals again.
+    fn sweep(&self, now: Instant) {
+        for sandbox in self.inner.registry.all() {
+            match sandbox.state() {
+                SandboxState::Running if sandbox.deadline().is_some_and(|end| now >= end) => {
+                    self.spawn_expire(sandbox);
+                }
+                SandboxState::Deleting if sandbox.removal.try_lock().is_ok() => {
+                    self.inner.tasks.spawn({
+                        let engine = self.clone();
+                        async move { engine.remove(&sandbox).await }
+                    });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn spawn_expire(&self, sandbox: Arc<Sandbox>) {
+        let engine = self.clone();
+        self.inner.tasks.spawn(async move {
+            if let Err(error) = engine.expire(&sandbox).await {
+                tracing::error!(id = %sandbox.id, internal = error.internal, "cannot expire");
+            }
+        });
+    }
+
+    /// Adds `additional` to the lease. Past the ceiling (24 h from ready) the lease ends at the
+    /// ceiling; the answer holds the real expiry.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind) for an extension outside the allowed range
+    /// or a lease that is at its ceiling; `not_found`, `sandbox_gone`.
+    pub async fn sandbox_extend(
+        &self,
+        id: &SandboxId,
+        additional: Duration,
+    ) -> Result<SandboxView, Error> {
+        let additional = self.inner.settings.lifetime.check_extension(additional)?;
+        let sandbox = self.usable(id).await?;
+        let at_ceiling =
+            self.lease(&sandbox, |deadline, ceiling| (deadline + additional).min(ceiling)).await?;
+        if at_ceiling {
+            return Err(Error::invalid(format!(
+                "sandbox {id} cannot live longer than {} from its start, which its lease reaches \
+                 already",
+                crate::lifetime::text(self.inner.settings.lifetime.max)
+            ))
+            .suggest("Create a new sandbox and copy over what is still needed."));
+        }
+        Ok(sandbox.view())
+    }
+
+    /// Extends a session's default sandbox as it is used: its lease then reaches at least as far
+    /// as its first lifetime from now, never past the ceiling.
+    ///
+    /// # Errors
+    /// `not_found`, `sandbox_gone`.
+    pub async fn sandbox_touch(&self, id: &SandboxId) -> Result<SandboxView, Error> {
+        let sandbox = self.usable(id).await?;
+        let lifetime = sandbox.live().record.lifetime;
+        self.lease(&sandbox, |deadline, ceiling| {
+            (Instant::now() + lifetime).min(ceiling).max(deadline)
+        })
+        .await?;
+        Ok(sandbox.view())
+    }
+
+    /// Moves the lease to what `next` makes of its end and its ceiling. True when that is where
+    /// it was.
+    async fn lease(
+        &self,
+        sandbox: &Arc<Sandbox>,
+        next: impl Fn(Instant, Instant) -> Instant,
+    ) -> Result<bool, Error> {
+        loop {
+            let decision = sandbox.decision.lock().await;
+            let mut live = sandbox.live();
+            if let Some(ended) = live.record.ended {
+                return Err(Error::gone(&sandbox.id, ended));
+            }
+            let (Some(deadline), Some(ceiling)) = (live.deadline, live.ceiling) else {
+                return Err(sandbox.not_ready());
+            };
+            let now = Instant::now();
+            if now >= deadline {
+                // Too late; whoever takes the lock next says so, or was in time.
+                drop(decision);
+                self.expire(sandbox).await?;
+                continue;
+            }
+            let new = next(deadline, ceiling);
+            if new == deadline {
+                return Ok(true);
+            }
+            live.deadline = Some(new);
+            live.record.expires_at = Some(wall_clock(new, now));
+            self.inner.store.save(live.record.clone()).await.map_err(|e| store_failed(&e))?;
+            sandbox.set(live);
+            self.inner.timer.add(new, sandbox.id);
+            return Ok(false);
+        }
+    }
+
+    /// Ends the sandbox if its lease has ended, and waits for the decision, not for the removal.
+    pub(crate) async fn expire(&self, sandbox: &Arc<Sandbox>) -> Result<(), Error> {
+        if self.decide_end(sandbox, EndReason::Expired).await? {
+            let (engine, sandbox) = (self.clone(), Arc::clone(sandbox));
+            self.inner.tasks.spawn(async move { engine.remove(&sandbox).await });
+        }
+        Ok(())
+    }
+}
+
+/// The wall-clock time of a monotonic moment.
+pub(crate) fn wall_clock(moment: Instant, now: Instant) -> Timestamp {
+    let ahead = moment.saturating_duration_since(now);
+    let ahead = SignedDuration::try_from(ahead).unwrap_or(SignedDuration::MAX);
+    Timestamp::now().checked_add(ahead).unwrap_or(Timestamp::MAX)
+}
+
+pub(crate) fn store_failed(error: &crate::store::StoreError) -> Error {
+    Error::internal("store", error)
+}

@@ -1,0 +1,197 @@
+//! A create request, judged: what will be made, or why not.
+
+use std::collections::BTreeMap;
+
+use holm_runtime::SandboxSpec;
+use holm_wire::guest::Configure;
+use jiff::Timestamp;
+
+use crate::store::Record;
+use crate::text::shorten;
+use crate::{CreateSandbox, EngineSettings, Error, ErrorKind, SandboxId, SandboxState, env, files};
+
+/// Most characters of a name.
+const MAX_NAME: usize = 64;
+/// Most labels, and most bytes of all of them.
+const MAX_LABELS: usize = 64;
+const MAX_LABEL_BYTES: usize = 64 << 10;
+/// Where commands start unless the caller says otherwise.
+pub(crate) const WORKDIR: &str = "/workspace";
+
+/// Everything decided about a sandbox before anything of it exists.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub record: Record,
+    pub spec: SandboxSpec,
+    pub configure: Configure,
+}
+
+impl Plan {
+    pub fn new(settings: &EngineSettings, request: CreateSandbox) -> Result<Self, Error> {
+        let template = template(settings, request.template.as_deref())?;
+        let chosen = settings.sizes.choose(
+            request.size.as_deref(),
+            request.cpu,
+            request.memory_mb,
+            &settings.host,
+        )?;
+        let lifetime = settings.lifetime.check(request.timeout)?;
+        check_network(request.network.as_deref())?;
+        check_name(request.name.as_deref())?;
+        check_labels(&request.metadata)?;
+        env::check(&request.env)?;
+        if let Some(workdir) = &request.workdir {
+            files::check_path("workdir", workdir)?;
+        }
+        let id = SandboxId::random()?;
+        let hostname = hostname(request.name.as_deref(), &id);
+        let given = chosen.given;
+        Ok(Self {
+            spec: SandboxSpec {
+                id: id.to_string(),
+                hostname: hostname.clone(),
+                template: template.clone(),
+                vcpus: given.vcpus,
+                memory_bytes: given.memory_bytes(),
+                disk_bytes: given.disk_bytes(),
+                disk_inodes: given.disk_inodes,
+                max_processes: given.max_processes,
+                mounts: request.mounts,
+            },
+            configure: Configure {
+                hostname,
+                env: request.env,
+                workdir: request.workdir.unwrap_or_else(|| WORKDIR.to_owned()),
+                max_processes: given.max_processes,
+            },
+            record: Record {
+                id,
+                name: request.name,
+                template,
+                size: chosen.name,
+                given,
+                vcpus_asked: chosen.vcpus_asked,
+                metadata: request.metadata,
+                lifetime,
+                state: SandboxState::Provisioning,
+                created_at: Timestamp::now(),
+                ready_at: None,
+                expires_at: None,
+                ended: None,
+            },
+        })
+    }
+}
+
+fn template(settings: &EngineSettings, asked: Option<&str>) -> Result<String, Error> {
+    let asked = asked.unwrap_or(&settings.default_template);
+    settings.templates.get(asked).cloned().ok_or_else(|| {
+        let known: Vec<&str> = settings.templates.keys().map(String::as_str).collect();
+        Error::new(
+            ErrorKind::TemplateUnknown,
+            format!(
+                "there is no template {:?}; there are: {}",
+                shorten(asked, 60),
+                known.join(", ")
+            ),
+        )
+    })
+}
+
+fn check_network(asked: Option<&str>) -> Result<(), Error> {
+    match asked {
+        None | Some("none") => Ok(()),
+        Some(other) => Err(Error::invalid(format!(
+            "network must be \"none\" (loopback only), not {:?}: this version gives no other",
+            shorten(other, 40)
+        ))),
+    }
+}
+
+fn check_name(name: Option<&str>) -> Result<(), Error> {
+    let Some(name) = name else { return Ok(()) };
+    let length = name.chars().count();
+    if length == 0 || length > MAX_NAME || name.chars().any(char::is_control) {
+        return Err(Error::invalid(format!(
+            "name must have 1 to {MAX_NAME} characters and no control characters"
+        )));
+    }
+    Ok(())
+}
+
+fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Error> {
+    let bytes: usize = labels.iter().map(|(key, value)| key.len() + value.len()).sum();
+    if labels.len() > MAX_LABELS || bytes > MAX_LABEL_BYTES {
+        return Err(Error::invalid(format!(
+            "metadata may have {MAX_LABELS} entries and {MAX_LABEL_BYTES} bytes in all"
+        )));
+    }
+    Ok(())
+}
+
+/// The name where it is a host name, else one made of the id.
+fn hostname(name: Option<&str>, id: &SandboxId) -> String {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    match name {
+        Some(name)
+            if name.len() <= 63
+                && name.chars().all(plain)
+                && !name.starts_with('-')
+                && !name.ends_with('-') =>
+        {
+            name.to_owned()
+        }
+        _ => format!("sbx-{}", id.digits()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(request: CreateSandbox, want: Result<&str, (ErrorKind, &str)>) {
+        let host = crate::HostCapacity { cpus: 8, memory_bytes: 64 << 30 };
+        let settings = EngineSettings { host, ..EngineSettings::default() };
+        match (Plan::new(&settings, request), want) {
+            (Ok(plan), Ok(hostname)) if hostname.is_empty() => {
+                assert_eq!(plan.spec.hostname, format!("sbx-{}", plan.record.id.digits()));
+            }
+            (Ok(plan), Ok(hostname)) => assert_eq!(plan.spec.hostname, hostname),
+            (Err(error), Err((kind, part))) => {
+                assert_eq!(error.kind, kind, "{error}");
+                assert!(error.public.contains(part), "{error} lacks {part}");
+            }
+            (got, want) => panic!("{got:?} instead of {want:?}"),
+        }
+    }
+
+    fn named(name: &str) -> CreateSandbox {
+        CreateSandbox { name: Some(name.to_owned()), ..CreateSandbox::default() }
+    }
+
+    #[test]
+    fn names_become_host_names_where_they_can() {
+        check(CreateSandbox::default(), Ok(""));
+        check(named("web-1"), Ok("web-1"));
+        check(named("Ein Name"), Ok(""));
+        check(named("-x"), Ok(""));
+    }
+
+    #[test]
+    fn bad_arguments_are_named() {
+        let bad = ErrorKind::InvalidArgument;
+        check(named(""), Err((bad, "name must")));
+        check(named("a\nb"), Err((bad, "name must")));
+        check(named(&"x".repeat(65)), Err((bad, "name must")));
+        let template = |t: &str| CreateSandbox { template: Some(t.into()), ..Default::default() };
+        check(template("base"), Ok(""));
+        check(template("nope"), Err((ErrorKind::TemplateUnknown, "base, host")));
+        let network = |n: &str| CreateSandbox { network: Some(n.into()), ..Default::default() };
+        check(network("none"), Ok(""));
+        check(network("open"), Err((bad, "network must be \"none\"")));
+        let metadata = (0..65).map(|n| (n.to_string(), String::new())).collect();
+        check(CreateSandbox { metadata, ..Default::default() }, Err((bad, "metadata")));
+        let workdir = Some("a\0".to_owned());
+        check(CreateSandbox { workdir, ..Default::default() }, Err((bad, "workdir")));
+    }
+}

@@ -1,0 +1,234 @@
+//! One live sandbox in memory: its record, its lease, its machine, and who waits for its end.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use holm_runtime::{Machine, Usage};
+use holm_wire::client::GuestClient;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::measure::Measured;
+use crate::store::Record;
+use crate::{Ended, Error, ErrorKind, SandboxId, SandboxState, SandboxView};
+
+/// What the engine holds of a sandbox that is not over.
+pub(crate) struct Sandbox {
+    pub id: SandboxId,
+    /// Where its commands start.
+    pub workdir: String,
+    /// Held while a decision about its life is taken (publish, extend, end). Under it the store
+    /// is written first and `live` second.
+    pub decision: tokio::sync::Mutex<()>,
+    /// Held by the one that removes it.
+    pub removal: tokio::sync::Mutex<()>,
+    /// Interpreters that were found in it.
+    pub interpreters: tokio::sync::Mutex<Option<Arc<[String]>>>,
+    /// True once its create has let go of it: from then on [`crate::Engine::remove`] removes it.
+    pub handed_over: AtomicBool,
+    /// True while somebody finds out whether it still answers.
+    pub checking: AtomicBool,
+    live: Mutex<Live>,
+    ended: watch::Sender<Option<Ended>>,
+    over: watch::Sender<bool>,
+    runs: watch::Sender<usize>,
+    machine: OnceLock<Attached>,
+    measured: OnceLock<Measured>,
+}
+
+struct Attached {
+    machine: Arc<dyn Machine>,
+    guest: GuestClient,
+}
+
+/// The part that changes.
+#[derive(Clone)]
+pub(crate) struct Live {
+    pub record: Record,
+    /// The lease's end on the monotonic clock, which decides.
+    pub deadline: Option<Instant>,
+    /// The latest moment that the lease may reach.
+    pub ceiling: Option<Instant>,
+}
+
+/// Counts a command in flight.
+pub(crate) struct RunGuard(Arc<Sandbox>);
+
+impl Drop for RunGuard {
+    fn drop(&mut self) {
+        self.0.runs.send_modify(|count| *count -= 1);
+    }
+}
+
+impl Sandbox {
+    pub fn new(record: Record, workdir: String) -> Self {
+        Self {
+            id: record.id,
+            workdir,
+            decision: tokio::sync::Mutex::default(),
+            removal: tokio::sync::Mutex::default(),
+            interpreters: tokio::sync::Mutex::default(),
+            handed_over: AtomicBool::new(false),
+            checking: AtomicBool::new(false),
+            live: Mutex::new(Live { record, deadline: None, ceiling: None }),
+            ended: watch::Sender::new(None),
+            over: watch::Sender::new(false),
+            runs: watch::Sender::new(0),
+            machine: OnceLock::new(),
+            measured: OnceLock::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Live> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A copy of the part that changes.
+    pub fn live(&self) -> Live {
+        self.lock().clone()
+    }
+
+    pub fn state(&self) -> SandboxState {
+        self.lock().record.state
+    }
+
+    pub fn deadline(&self) -> Option<Instant> {
+        self.lock().deadline
+    }
+
+    pub fn ended_now(&self) -> Option<Ended> {
+        self.lock().record.ended
+    }
+
+    /// Replaces the part that changes and tells those who wait when it ended. Only under
+    /// `decision`, after the store has it.
+    pub fn set(&self, live: Live) {
+        let (ended, over) = (live.record.ended, live.record.state.is_over());
+        *self.lock() = live;
+        self.ended.send_if_modified(|seen| {
+            let news = seen.is_none() && ended.is_some();
+            if news {
+                *seen = ended;
+            }
+            news
+        });
+        if over {
+            self.over.send_replace(true);
+        }
+    }
+
+    /// The create was taken back: nothing remains to wait for.
+    pub fn forgotten(&self) {
+        self.over.send_replace(true);
+    }
+
+    /// Resolves once it is ending.
+    pub async fn ended(&self) -> Ended {
+        let mut seen = self.ended.subscribe();
+        match seen.wait_for(Option::is_some).await.map(|ended| *ended) {
+            Ok(Some(ended)) => ended,
+            // Cannot be: the sender is in `self`.
+            Ok(None) | Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Resolves once nothing of it is left.
+    pub async fn over(&self) {
+        // An error cannot be: the sender is in `self`.
+        let _ = self.over.subscribe().wait_for(|over| *over).await;
+    }
+
+    /// Resolves once no command is in flight.
+    pub async fn quiet(&self) {
+        let _ = self.runs.subscribe().wait_for(|count| *count == 0).await;
+    }
+
+    pub fn start_run(self: &Arc<Self>) -> RunGuard {
+        self.runs.send_modify(|count| *count += 1);
+        RunGuard(Arc::clone(self))
+    }
+
+    pub fn attach(&self, machine: Box<dyn Machine>) -> Result<(), Error> {
+        let machine: Arc<dyn Machine> = Arc::from(machine);
+        let guest = GuestClient::new(machine.guest_socket());
+        let set = self.machine.set(Attached { machine, guest });
+        set.map_err(|_| Error::internal("attach", &"the sandbox has a machine already"))
+    }
+
+    pub fn machine(&self) -> Option<&Arc<dyn Machine>> {
+        self.machine.get().map(|attached| &attached.machine)
+    }
+
+    pub fn guest(&self) -> Result<&GuestClient, Error> {
+        self.machine.get().map(|attached| &attached.guest).ok_or_else(|| self.not_ready())
+    }
+
+    pub fn not_ready(&self) -> Error {
+        Error::new(ErrorKind::Unavailable, format!("sandbox {} is still being made", self.id))
+    }
+
+    pub fn usage(&self) -> Usage {
+        self.machine().map(|machine| machine.usage()).unwrap_or_default()
+    }
+
+    pub fn set_measured(&self, measured: Measured) {
+        // A second measurement of the same sandbox would be the same.
+        let _ = self.measured.set(measured);
+    }
+
+    pub fn view(&self) -> SandboxView {
+        let empty = Measured::default();
+        view(&self.live().record, self.measured.get().unwrap_or(&empty))
+    }
+}
+
+/// A record as callers see it.
+pub(crate) fn view(record: &Record, measured: &Measured) -> SandboxView {
+    SandboxView {
+        id: record.id,
+        name: record.name.clone(),
+        state: record.state,
+        template: record.template.clone(),
+        size: record.size,
+        vcpus: record.given.vcpus,
+        vcpus_asked: (record.vcpus_asked != record.given.vcpus).then_some(record.vcpus_asked),
+        memory_mb: record.given.memory_mb,
+        disk_mb: record.given.disk_mb,
+        created_at: record.created_at,
+        ready_at: record.ready_at,
+        expires_at: record.expires_at,
+        network: "none".to_owned(),
+        enforced: measured.enforced.clone(),
+        missing: measured.missing.clone(),
+        metadata: record.metadata.clone(),
+        usage: None,
+        ended: record.ended,
+    }
+}
+
+/// The live sandboxes by id.
+#[derive(Default)]
+pub(crate) struct Registry(Mutex<HashMap<SandboxId, Arc<Sandbox>>>);
+
+impl Registry {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SandboxId, Arc<Sandbox>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn add(&self, sandbox: &Arc<Sandbox>) {
+        self.lock().insert(sandbox.id, Arc::clone(sandbox));
+    }
+
+    pub fn remove(&self, id: &SandboxId) {
+        self.lock().remove(id);
+    }
+
+    pub fn get(&self, id: &SandboxId) -> Option<Arc<Sandbox>> {
+        self.lock().get(id).cloned()
+    }
+
+    pub fn all(&self) -> Vec<Arc<Sandbox>> {
+        self.lock().values().cloned().collect()
+    }
+}

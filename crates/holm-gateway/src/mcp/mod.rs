@@ -1,0 +1,39 @@
+//! MCP: the tools of the engine over JSON-RPC.
+//!
+//! The protocol layer is our own, on `serde_json`, and not the `rmcp` crate, because its behaviour
+//! is the product here. Tried as it is (3.11), `rmcp` refuses an `initialize` with empty `params`,
+//! which the documented smoke test sends; ends long calls by an idle timer; leaves a call whose
+//! handler panicked without any answer; answers malformed JSON with the wrong error; and adds 130
+//! crates. What MCP asks of a server that offers tools is small: the modules here.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`jsonrpc`] | envelopes, ids, error codes |
+//! | [`revision`] | the five revisions and how they differ |
+//! | [`server`] | answers requests, whatever transport they came by |
+//! | [`session`] | one client: its revision, default sandbox, sandboxes |
+//! | [`dispatch`] | the running calls of one connection: ids, cancellation, limits |
+//! | [`stdio`], [`lines`] | the stdio transport |
+//! | [`tool`], [`args`], [`outcome`], [`schema`] | what tools are made of |
+//! | [`tools`] | the tools, one file each |
+//!
+//! Only `stdio` and `lines` know how bytes travel: another transport brings its own reading and
+//! writing and uses the rest.
+
+pub mod args;
+pub mod dispatch;
+pub mod jsonrpc;
+pub mod lines;
+pub mod outcome;
+pub mod panics;
+pub mod revision;
+pub mod schema;
+pub mod server;
+pub mod session;
+pub mod stdio;
+pub mod tool;
+pub mod tools;
+
+pub use server::Server;
+pub use session::Session;
+pub use stdio::{Ended, StdioOptions, serve_stdio};

@@ -1,0 +1,127 @@
+//! `get_service_info`: what this service offers and enforces. Makes nothing.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use crate::mcp::lines::MAX_LINE;
+use crate::mcp::outcome::{Output, ToolError};
+use crate::mcp::schema;
+use crate::mcp::tool::{Context, Hints, Tool, Work};
+
+pub(super) fn tool() -> Tool {
+    let object = |description: &str| json!({"type": "object", "description": description});
+    Tool {
+        name: "get_service_info",
+        hidden_names: &[],
+        title: "Get service info",
+        description: "Shows version, limits, sizes, templates, languages, prices, and which layers \
+            of isolation this host enforces. Makes no sandbox and costs nothing.",
+        hints: Hints::Reads,
+        input: schema::input(&[], &[]),
+        output: schema::output(
+            &[
+                ("name", schema::string("Name of the service.")),
+                ("version", schema::string("Its version.")),
+                ("driver", schema::string("What makes the sandboxes.")),
+                ("mode", schema::string("With which rights it runs.")),
+                ("enforced", schema::words("Layers of isolation that this host gives.")),
+                ("missing", schema::words("Layers that it does not give.")),
+                ("layers", json!({"type": "array", "items": {"type": "object"}})),
+                ("limits", object("Limits by name.")),
+                ("sizes", object("What small, medium and large mean.")),
+                ("templates", schema::words("What sandboxes can be made from.")),
+                ("languages", schema::words("Languages of run_code.")),
+                ("network", schema::string("What sandboxes may reach.")),
+                ("prices", object("What sandboxes cost.")),
+            ],
+            &[&[
+                "name",
+                "version",
+                "driver",
+                "mode",
+                "enforced",
+                "missing",
+                "limits",
+                "sizes",
+                "templates",
+                "languages",
+                "network",
+                "prices",
+            ]],
+        ),
+        makes_default: false,
+        run,
+    }
+}
+
+fn run(context: Context) -> Work {
+    Box::pin(info(context))
+}
+
+async fn info(mut context: Context) -> Result<Output, ToolError> {
+    context.args.finish()?;
+    let info = context.session.engine().service_info();
+    let limits = &info.limits;
+    let layers: Vec<Value> = info
+        .layers
+        .iter()
+        .map(|row| {
+            json!({
+                "layer": row.layer, "enforced": row.enforced, "mandatory": row.mandatory,
+                "by": row.by, "mend": row.mend,
+            })
+        })
+        .collect();
+    let sizes: Map<String, Value> = info
+        .sizes
+        .iter()
+        .map(|(name, size)| {
+            let numbers = json!({
+                "vcpus": size.vcpus, "memory_mb": size.memory_mb, "disk_mb": size.disk_mb,
+                "max_processes": size.max_processes,
+            });
+            (name.as_str().to_owned(), numbers)
+        })
+        .collect();
+    let free: Map<String, Value> =
+        info.sizes.iter().map(|(name, _)| (name.as_str().to_owned(), 0.into())).collect();
+    let languages: Vec<&str> = info.languages.iter().map(|language| language.as_str()).collect();
+    Ok(Output::json(json!({
+        "name": info.name,
+        "version": info.version,
+        "driver": info.driver,
+        "mode": info.mode,
+        "enforced": info.enforced,
+        "missing": info.missing,
+        "layers": layers,
+        "limits": {
+            "max_sandboxes": limits.max_sandboxes,
+            "default_template": context.session.default_template(),
+            "timeout_minutes_default": minutes(limits.lifetime_default),
+            "timeout_seconds_min": limits.lifetime_min.as_secs(),
+            "timeout_minutes_max": minutes(limits.lifetime_max),
+            "run_command_timeout_ms_default": milliseconds(limits.exec_timeout),
+            "run_code_timeout_ms_default": milliseconds(limits.code_timeout),
+            "output_bytes_per_stream": limits.output_limit,
+            "read_file_bytes": limits.max_read,
+            "write_file_bytes": limits.max_write,
+            "message_bytes": MAX_LINE,
+            "env_value_bytes": limits.max_env_value,
+            "env_total_bytes": limits.max_env_total,
+        },
+        "sizes": sizes,
+        "templates": info.templates,
+        "languages": languages,
+        "network": info.network,
+        "prices": {"per_hour": free, "note": "Nothing is charged here."},
+    })))
+}
+
+fn minutes(time: Duration) -> u64 {
+    time.as_secs() / 60
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,69 @@
+//! `get_usage`: what was used.
+
+use serde_json::{Value, json};
+
+use super::view;
+use crate::mcp::outcome::{Output, ToolError};
+use crate::mcp::schema;
+use crate::mcp::tool::{Context, Hints, Tool, Work};
+
+pub(super) fn tool() -> Tool {
+    Tool {
+        name: "get_usage",
+        hidden_names: &[],
+        title: "Get usage",
+        description: "Reports how many sandboxes run, how many there were, and for how long. \
+            balance is null: nothing is charged here.",
+        hints: Hints::Reads,
+        input: schema::input(&[], &[]),
+        output: schema::output(
+            &[
+                ("sandboxes_running", schema::count("Alive now.")),
+                ("sandboxes_total", schema::count("Ever ready.")),
+                (
+                    "seconds_total",
+                    json!({
+                        "type": "number", "minimum": 0,
+                        "description": "Seconds of all of them, running ones up to now.",
+                    }),
+                ),
+                ("balance", json!({"type": ["number", "null"], "description": "Credit left."})),
+                ("recent", json!({"type": "array", "items": {"type": "object"}})),
+            ],
+            &[&["sandboxes_running", "sandboxes_total", "seconds_total", "balance", "recent"]],
+        ),
+        makes_default: false,
+        run,
+    }
+}
+
+fn run(context: Context) -> Work {
+    Box::pin(usage(context))
+}
+
+async fn usage(mut context: Context) -> Result<Output, ToolError> {
+    context.args.finish()?;
+    let report = context.session.engine().usage().await;
+    let recent: Vec<Value> = report
+        .recent
+        .iter()
+        .map(|row| {
+            json!({
+                "sandbox_id": row.id,
+                "name": row.name,
+                "size": row.size.as_str(),
+                "status": row.state.as_str(),
+                "created_at": view::time(row.created_at),
+                "seconds": row.seconds,
+                "ended_reason": row.ended.map(|ended| ended.reason.as_str()),
+            })
+        })
+        .collect();
+    Ok(Output::json(json!({
+        "sandboxes_running": report.sandboxes_running,
+        "sandboxes_total": report.sandboxes_total,
+        "seconds_total": report.seconds_total,
+        "balance": null,
+        "recent": recent,
+    })))
+}

@@ -1,0 +1,38 @@
+//! The tools, one file each. The order here is the order in `tools/list`.
+
+mod create_sandbox;
+mod destroy_sandbox;
+mod extend_sandbox;
+mod get_sandbox;
+mod get_service_info;
+mod get_usage;
+mod list_files;
+mod list_sandboxes;
+mod read_file;
+mod report;
+mod run_code;
+mod run_command;
+mod target;
+mod view;
+mod write_file;
+
+use super::tool::Tool;
+
+/// All tools.
+#[must_use]
+pub fn all() -> Vec<Tool> {
+    vec![
+        create_sandbox::tool(),
+        run_command::tool(),
+        run_code::tool(),
+        write_file::tool(),
+        read_file::tool(),
+        list_files::tool(),
+        get_sandbox::tool(),
+        list_sandboxes::tool(),
+        extend_sandbox::tool(),
+        destroy_sandbox::tool(),
+        get_usage::tool(),
+        get_service_info::tool(),
+    ]
+}

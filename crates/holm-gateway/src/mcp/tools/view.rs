@@ -1,0 +1,90 @@
+//! How a sandbox is shown.
+
+use holm_engine::SandboxView;
+use serde_json::{Value, json};
+
+use crate::mcp::schema;
+
+/// The structured form. Times are RFC 3339 to the second.
+pub fn show(view: &SandboxView) -> Value {
+    let mut shown = json!({
+        "sandbox_id": view.id,
+        "name": view.name,
+        "status": view.state.as_str(),
+        "template": view.template,
+        "size": view.size.as_str(),
+        "vcpus": view.vcpus,
+        "memory_mb": view.memory_mb,
+        "disk_mb": view.disk_mb,
+        "created_at": time(view.created_at),
+        "expires_at": view.expires_at.map(time),
+        "network": view.network,
+        "enforced": view.enforced,
+        "missing": view.missing,
+    });
+    if let Some(asked) = view.vcpus_asked.filter(|asked| *asked != view.vcpus) {
+        shown["vcpus_asked"] = asked.into();
+    }
+    if !view.metadata.is_empty() {
+        shown["metadata"] = json!(view.metadata);
+    }
+    if let Some(ended) = &view.ended {
+        shown["ended_reason"] = ended.reason.as_str().into();
+        shown["ended_at"] = ended.at_text().into();
+    }
+    shown
+}
+
+/// A moment in RFC 3339, to the second.
+pub fn time(moment: jiff::Timestamp) -> String {
+    moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// The properties of [`show`].
+pub fn properties() -> Vec<(&'static str, Value)> {
+    let nullable =
+        |description: &str| json!({"type": ["string", "null"], "description": description});
+    vec![
+        ("sandbox_id", schema::string("Its id.")),
+        ("name", nullable("The name it was given.")),
+        (
+            "status",
+            schema::choice(
+                "Where it is in its life.",
+                &["provisioning", "running", "deleting", "deleted", "failed"],
+            ),
+        ),
+        ("template", schema::string("What it was made from.")),
+        ("size", schema::choice("Its size.", &["small", "medium", "large"])),
+        ("vcpus", schema::count("Processors.")),
+        ("vcpus_asked", schema::count("Processors of the size, where the host has fewer.")),
+        ("memory_mb", schema::count("Memory in MiB.")),
+        ("disk_mb", schema::count("Disk in MiB.")),
+        ("created_at", schema::string("When it was asked for (RFC 3339).")),
+        ("expires_at", nullable("When it ends by itself (RFC 3339).")),
+        ("network", schema::string("What it may reach.")),
+        ("enforced", schema::words("Layers of isolation in force, as measured inside.")),
+        ("missing", schema::words("Layers that this host does not give.")),
+        ("metadata", schema::strings_by_name("Its labels.")),
+        (
+            "ended_reason",
+            schema::choice("Why it ended.", &["destroyed", "expired", "out_of_memory", "lost"]),
+        ),
+        ("ended_at", schema::string("When it ended (RFC 3339).")),
+    ]
+}
+
+/// Those of [`properties`] that are always there.
+pub const ALWAYS: &[&str] = &[
+    "sandbox_id",
+    "status",
+    "template",
+    "size",
+    "vcpus",
+    "memory_mb",
+    "disk_mb",
+    "created_at",
+    "network",
+    "enforced",
+    "missing",
+];

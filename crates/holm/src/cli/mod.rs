@@ -1,0 +1,50 @@
+//! Argument structs. Nothing here reads the environment or does anything.
+
+mod doctor;
+mod mcp;
+mod run;
+mod small;
+
+pub use doctor::DoctorArgs;
+pub use mcp::McpArgs;
+pub use run::RunArgs;
+pub use small::{CompletionsArgs, VersionArgs};
+
+use clap::{Parser, Subcommand};
+
+/// Disposable, isolated Linux machines for AI agents.
+#[derive(Debug, Parser)]
+#[command(
+    name = "holm",
+    version,
+    propagate_version = false,
+    disable_help_subcommand = true,
+    max_term_width = 100,
+    after_help = EXAMPLES
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  holm run -- python3 -c 'print(6*7)'     run one command in a sandbox of its own
+  holm mcp                                serve sandboxes to an agent over stdio
+  holm doctor                             show which layers of isolation this host gives";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run one command in a new sandbox and remove the sandbox
+    Run(RunArgs),
+    /// Serve sandboxes to an agent: an MCP server on standard input and output
+    Mcp(McpArgs),
+    /// Show which layers of isolation this host gives, and how to mend what is missing
+    Doctor(DoctorArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+    /// Print the version
+    Version(VersionArgs),
+}

@@ -1,0 +1,71 @@
+//! Arguments of `holm run`.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::settings::parse;
+
+/// Run one command in a new sandbox and remove the sandbox
+///
+/// Standard input, output and error are passed through byte by byte. When both standard input and
+/// standard output are terminals, the command gets a terminal too. The sandbox is removed when the
+/// command ends, however it ends, also when holm itself is killed.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RunArgs {
+    /// Root file system to use (default: host, which shows this machine's programs read-only)
+    #[arg(long, short = 't', value_name = "NAME")]
+    pub template: Option<String>,
+
+    /// Size of the sandbox: small, medium or large (default: small)
+    #[arg(long, short = 's', value_name = "SIZE")]
+    pub size: Option<String>,
+
+    /// End the command after this time, for example 500ms, 30, 5m, 1h30m
+    #[arg(long, value_name = "DURATION", value_parser = parse::duration)]
+    pub timeout: Option<Duration>,
+
+    /// Set a variable; NAME alone takes its value from this environment. May be repeated
+    #[arg(long, short = 'e', value_name = "NAME=VALUE")]
+    pub env: Vec<String>,
+
+    /// Directory to start in (default: /workspace)
+    #[arg(long, short = 'w', value_name = "PATH")]
+    pub workdir: Option<String>,
+
+    /// Show a host file or directory read-only inside. May be repeated
+    #[arg(long, value_name = "HOST:PATH")]
+    pub mount_ro: Vec<String>,
+
+    /// User inside: sandbox or root (root inside is nobody outside)
+    #[arg(long, short = 'u', value_name = "USER", default_value = "sandbox",
+          value_parser = ["sandbox", "root"])]
+    pub user: String,
+
+    /// The command and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    pub command: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Exit code:
+  The command's own; 128+N if signal N ended it; 127 if it was not found, 126 if it could not be
+  executed, 124 if --timeout ended it; 125 if holm itself failed; 2 for wrong arguments.
+
+Signals:
+  Ctrl-C, SIGTERM, SIGHUP and SIGQUIT reach the command. A second one within a second ends it;
+  SIGTERM and SIGHUP end it after ten seconds in any case.
+
+Examples:
+  holm run -- python3 -c 'print(6*7)'
+  holm run --timeout 30s -- sh -c 'make test'
+  holm run --mount-ro \"$PWD\":/src --workdir /src -- ls -l
+  tar c . | holm run -- sh -c 'tar x && ./build.sh && tar c out' > out.tar
+  holm run -- bash                        an interactive shell";

@@ -1,0 +1,22 @@
+//! Arguments of the commands that need few.
+
+use clap::Args;
+use clap_complete::Shell;
+
+/// Print a completion script for a shell
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  holm completions bash > ~/.local/share/bash-completion/completions/holm"
+)]
+pub struct CompletionsArgs {
+    /// The shell
+    pub shell: Shell,
+}
+
+/// Print the version
+#[derive(Debug, Args)]
+pub struct VersionArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}

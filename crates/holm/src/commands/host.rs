@@ -1,0 +1,78 @@
+//! What commands with an embedded engine share: the driver's options, the log, the runtime, and
+//! engine errors as failures.
+
+use std::path::Path;
+
+use holm_engine::{Error, ErrorKind};
+use holm_runtime::{DriverError, DriverErrorKind, LinuxOptions};
+use tracing_subscriber::EnvFilter;
+
+use crate::exit::Failure;
+use crate::settings::HostSettings;
+
+/// The driver's options on this host. The launcher is this very file, also after it was replaced
+/// on disk by a newer version.
+pub(super) fn linux_options(settings: &HostSettings) -> LinuxOptions {
+    let mut options = LinuxOptions::new(Path::new("/proc/self/exe"));
+    options.data_dir.clone_from(&settings.data_dir);
+    options.runtime_dir.clone_from(&settings.runtime_dir);
+    options
+}
+
+/// Starts the log, on standard error.
+pub(super) fn start_log(settings: &HostSettings, colours: bool) -> Result<(), Failure> {
+    let filter = EnvFilter::try_new(&settings.log).map_err(|error| {
+        Failure::usage(format!("HOLM_LOG: {error}"))
+            .hint("use error, warn, info, debug, trace, or a list such as info,holm_engine=debug")
+    })?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(colours)
+        .with_writer(std::io::stderr)
+        .try_init()
+        .map_err(|error| Failure::new(format!("cannot start the log: {error}")))
+}
+
+/// The event loop: one thread, because the work is done by other processes.
+pub(super) fn event_loop() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(format!("cannot start the event loop: {error}")))
+}
+
+/// A driver that did not start, with what mends it.
+pub(super) fn driver_failure(error: &DriverError) -> Failure {
+    tracing::debug!(internal = %error.internal, "the driver failed");
+    let failure = Failure::new(error.message.clone());
+    match error.kind {
+        DriverErrorKind::IsolationUnavailable => {
+            failure.hint("run `holm doctor`; it says how to mend it")
+        }
+        DriverErrorKind::Internal | DriverErrorKind::LauncherGone => failure
+            .hint("set HOLM_LOG=debug to see the step that failed; `holm doctor` checks the host"),
+        DriverErrorKind::HostExhausted
+        | DriverErrorKind::UnknownTemplate
+        | DriverErrorKind::BadMount => failure,
+    }
+}
+
+/// An engine error as a failure. Suggestions that name MCP tools make no sense on the command
+/// line and are replaced.
+pub(super) fn engine_failure(error: &Error) -> Failure {
+    if let Some(internal) = &error.internal {
+        tracing::debug!(%internal, "the engine failed");
+    }
+    let failure = Failure::new(error.public.clone());
+    match error.kind {
+        ErrorKind::IsolationUnavailable => {
+            failure.hint("run `holm doctor`; it says how to mend it")
+        }
+        ErrorKind::TemplateUnknown => failure.hint("the built-in template is `host`"),
+        ErrorKind::InvalidArgument => failure.hint("see `holm run --help`"),
+        ErrorKind::Internal | ErrorKind::Unavailable => {
+            failure.hint("set HOLM_LOG=debug to see the step that failed")
+        }
+        _ => failure,
+    }
+}

@@ -1,0 +1,29 @@
+//! One file per command. Each takes its resolved settings and answers an exit code or a failure.
+
+mod completions;
+mod doctor;
+mod host;
+mod mcp;
+mod run;
+mod version;
+
+use crate::cli::{Cli, Command};
+use crate::env_vars::Environment;
+use crate::exit::Failure;
+use crate::settings::{DoctorSettings, McpSettings, RunSettings};
+
+/// Runs the command that the arguments name.
+///
+/// # Errors
+/// What the command has to say when it fails.
+pub fn dispatch(arguments: Cli, environment: &Environment) -> Result<u8, Failure> {
+    match arguments.command {
+        Command::Run(arguments) => run::run(RunSettings::resolve(arguments, environment)?),
+        Command::Mcp(arguments) => mcp::run(McpSettings::resolve(arguments, environment)?),
+        Command::Doctor(arguments) => {
+            doctor::run(&DoctorSettings::resolve(&arguments, environment)?)
+        }
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Version(arguments) => version::run(&arguments),
+    }
+}

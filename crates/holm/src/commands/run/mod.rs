@@ -1,0 +1,140 @@
+//! `holm run`: one command in a sandbox of its own.
+
+mod follow;
+mod signals;
+mod stdio;
+mod terminal;
+
+use std::time::Duration;
+
+use holm_engine::{CreateSandbox, Engine, EngineSettings, LifetimeRules, SandboxId};
+use holm_runtime::{LinuxDriver, MountRo};
+use holm_wire::client::{ClientError, GuestClient};
+use holm_wire::connect::Code;
+use holm_wire::process::{ProcessConfig, Pty, StartRequest};
+
+use super::host;
+use crate::exit::{self, Failure};
+use crate::settings::RunSettings;
+use signals::Signals;
+
+/// The sandbox lives as long as this process; the ceiling of leased sandboxes does not apply to
+/// somebody's own terminal.
+const LIFETIME: Duration = Duration::from_secs(366 * 24 * 3600);
+
+pub(super) fn run(settings: RunSettings) -> Result<u8, Failure> {
+    in_sandbox(settings).map_err(|failure| match failure.code {
+        exit::USAGE => failure,
+        exit::FAILURE => failure.code(exit::HOLM_FAILED),
+        _ => failure,
+    })
+}
+
+fn in_sandbox(settings: RunSettings) -> Result<u8, Failure> {
+    host::start_log(&settings.host, false)?;
+    let mut options = host::linux_options(&settings.host);
+    // Nothing is prepared for a next sandbox that never comes.
+    options.blanks = 0;
+    // The launcher starts first and gets ready while the rest is set up here.
+    let driver = LinuxDriver::start(options).map_err(|error| host::driver_failure(&error))?;
+    host::event_loop()?.block_on(async {
+        // Before anything is made that would have to be removed again.
+        let mut signals = Signals::catch()
+            .map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
+        let lifetime = LifetimeRules { default: LIFETIME, min: Duration::ZERO, max: LIFETIME };
+        let engine_settings = EngineSettings { lifetime, ..EngineSettings::default() };
+        let engine = Engine::new(std::sync::Arc::new(driver), engine_settings);
+        let result = create_and_follow(&engine, &settings, &mut signals).await;
+        engine.shutdown().await;
+        result
+    })
+}
+
+async fn create_and_follow(
+    engine: &Engine,
+    settings: &RunSettings,
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
+    let create = engine.sandbox_create(sandbox(settings));
+    let sandbox = tokio::select! {
+        created = create => created.map_err(|error| host::engine_failure(&error))?,
+        told = signals.forwarded() => return Ok(exit::SIGNAL_BASE + told.number()),
+    };
+    let guest = engine.guest(&sandbox.id).await.map_err(|error| host::engine_failure(&error))?;
+    let pty = terminal::wanted();
+    let stream = match guest.start(&command(settings, pty), &settings.user).await {
+        Ok(stream) => stream,
+        Err(error) => return start_failure(engine, &sandbox.id, &settings.argv[0], error).await,
+    };
+    let work = follow::Work { guest: &guest, pty, timeout: settings.timeout };
+    match follow::follow(work, stream, signals).await? {
+        follow::Verdict::Code(code) => Ok(code),
+        follow::Verdict::Lost(error) => Err(lost(engine, &sandbox.id, &error).await),
+    }
+}
+
+fn sandbox(settings: &RunSettings) -> CreateSandbox {
+    let mounts = settings.mounts.iter();
+    CreateSandbox {
+        template: settings.template.clone(),
+        size: settings.size.clone(),
+        workdir: settings.workdir.clone(),
+        mounts: mounts
+            .map(|(host, inside)| MountRo { host: host.clone(), inside: inside.clone() })
+            .collect(),
+        ..CreateSandbox::default()
+    }
+}
+
+fn command(settings: &RunSettings, pty: bool) -> StartRequest {
+    let mut envs = settings.env.clone();
+    if pty && let Some(term) = &settings.term {
+        envs.entry("TERM".to_owned()).or_insert_with(|| term.clone());
+    }
+    StartRequest {
+        process: ProcessConfig {
+            cmd: settings.argv[0].clone(),
+            args: settings.argv[1..].to_vec(),
+            envs,
+            cwd: settings.workdir.clone(),
+        },
+        pty: pty.then(|| Pty { size: terminal::size() }),
+        tag: None,
+        stdin: Some(true),
+    }
+}
+
+/// The command did not start: its own fault gets a shell's exit code.
+async fn start_failure(
+    engine: &Engine,
+    id: &SandboxId,
+    program: &str,
+    error: ClientError,
+) -> Result<u8, Failure> {
+    let ClientError::Guest(refused) = &error else { return Err(lost(engine, id, &error).await) };
+    let failure = Failure::new(format!("{program}: {}", refused.message));
+    Err(match refused.code {
+        Code::NotFound => failure.code(exit::NOT_FOUND),
+        Code::PermissionDenied => failure.code(exit::NOT_EXECUTABLE),
+        _ => failure,
+    })
+}
+
+/// The sandbox stopped answering; the engine may know why.
+async fn lost(engine: &Engine, id: &SandboxId, error: &ClientError) -> Failure {
+    tracing::debug!(%error, "the guest is gone");
+    match engine.sandbox_get(id).await {
+        Ok(view) => match view.ended {
+            Some(ended) => Failure::new(format!("the sandbox was lost: {}", ended.reason.text())),
+            None => Failure::new(format!("the sandbox was lost: {error}")),
+        },
+        Err(gone) => Failure::new(format!("the sandbox was lost: {}", gone.public)),
+    }
+}
+
+/// The guest of the running command, for the parts that feed and signal it.
+#[derive(Debug, Clone)]
+struct Target {
+    guest: GuestClient,
+    pid: u32,
+}

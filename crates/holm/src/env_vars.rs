@@ -1,0 +1,212 @@
+//! Every environment variable that holm reads, in one place.
+//!
+//! holm's own names come first; the names that users of comparable systems carry along follow as
+//! aliases. An empty value counts as not set. `docs/reference/environment.md` is generated from
+//! [`ALL`].
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+
+/// One variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EnvVar {
+    /// Its name.
+    pub name: &'static str,
+    /// Other names, read in this order when the first is not set.
+    pub aliases: &'static [&'static str],
+    /// Commands that read it.
+    pub commands: &'static [&'static str],
+    /// The flag that overrides it, if there is one.
+    pub flag: Option<&'static str>,
+    /// What it does, as a sentence.
+    pub doc: &'static str,
+}
+
+/// Where images and layers live.
+pub const DATA_DIR: EnvVar = EnvVar {
+    name: "HOLM_DATA_DIR",
+    aliases: &[],
+    commands: &["run", "mcp", "doctor"],
+    flag: None,
+    doc: "Directory for disk images and layers. Default: `/var/lib/holm` for root, else \
+          `$XDG_DATA_HOME/holm` or `~/.local/share/holm`.",
+};
+
+/// Where sockets live.
+pub const RUNTIME_DIR: EnvVar = EnvVar {
+    name: "HOLM_RUNTIME_DIR",
+    aliases: &[],
+    commands: &["run", "mcp", "doctor"],
+    flag: None,
+    doc: "Directory for sockets; its path must be short. Default: `/run/holm` for root, else \
+          `$XDG_RUNTIME_DIR/holm` or `/tmp/holm-UID`.",
+};
+
+/// The log filter.
+pub const LOG: EnvVar = EnvVar {
+    name: "HOLM_LOG",
+    aliases: &[],
+    commands: &["run", "mcp", "doctor"],
+    flag: None,
+    doc: "What to log to standard error: `error`, `warn` (default), `info`, `debug`, `trace`, or \
+          a list such as `info,holm_engine=debug`.",
+};
+
+/// The template of sandboxes that name none.
+pub const DEFAULT_TEMPLATE: EnvVar = EnvVar {
+    name: "HOLM_DEFAULT_TEMPLATE",
+    aliases: &["ABX_DEFAULT_TEMPLATE"],
+    commands: &["run", "mcp"],
+    flag: Some("--template"),
+    doc: "Template of sandboxes that name none. Default: `host`.",
+};
+
+/// Most sandboxes at once.
+pub const MAX_SANDBOXES: EnvVar = EnvVar {
+    name: "HOLM_MAX_SANDBOXES",
+    aliases: &[],
+    commands: &["mcp"],
+    flag: Some("--max-sandboxes"),
+    doc: "Most sandboxes that may run at once. Default: 20.",
+};
+
+/// The URL of a service.
+pub const URL: EnvVar = EnvVar {
+    name: "HOLM_URL",
+    aliases: &["ABX_SANDBOX_BASE_URL"],
+    commands: &["mcp"],
+    flag: Some("--local"),
+    doc: "URL of a holm service to use instead of the embedded engine. Not there yet: `holm mcp` \
+          says so and stops; `--local` ignores it.",
+};
+
+/// The key of a service.
+pub const API_KEY: EnvVar = EnvVar {
+    name: "HOLM_API_KEY",
+    aliases: &["ABX_SANDBOX_API_KEY", "AAS_API_KEY"],
+    commands: &["mcp"],
+    flag: Some("--local"),
+    doc: "Key of a holm service. A key without a URL is refused, because no service's address is \
+          built in; `--local` ignores it. Never passed into a sandbox.",
+};
+
+/// No colours.
+pub const NO_COLOR: EnvVar = EnvVar {
+    name: "NO_COLOR",
+    aliases: &[],
+    commands: &["run", "mcp", "doctor"],
+    flag: None,
+    doc: "Any value turns colours off. Colours are used on terminals only.",
+};
+
+/// The terminal's type.
+pub const TERM: EnvVar = EnvVar {
+    name: "TERM",
+    aliases: &[],
+    commands: &["run", "doctor"],
+    flag: None,
+    doc: "Type of the terminal; given to the command when it gets a terminal. `dumb` turns \
+          colours off.",
+};
+
+/// Where a user's data is.
+pub const XDG_DATA_HOME: EnvVar = EnvVar {
+    name: "XDG_DATA_HOME",
+    aliases: &[],
+    commands: &["run", "mcp", "doctor"],
+    flag: None,
+    doc: "Base of the default data directory of users other than root.",
+};
+
+/// Where a user's sockets are.
+pub const XDG_RUNTIME_DIR: EnvVar = EnvVar {
+    name: "XDG_RUNTIME_DIR",
+    aliases: &[],
+    commands: &["run", "mcp", "doctor"],
+    flag: None,
+    doc: "Base of the default runtime directory of users other than root.",
+};
+
+/// All of them, in the order of the reference page.
+pub const ALL: &[EnvVar] = &[
+    DATA_DIR,
+    RUNTIME_DIR,
+    LOG,
+    DEFAULT_TEMPLATE,
+    MAX_SANDBOXES,
+    URL,
+    API_KEY,
+    NO_COLOR,
+    TERM,
+    XDG_DATA_HOME,
+    XDG_RUNTIME_DIR,
+];
+
+/// The variables that were set at the start. Read once, so that what is decided from them cannot
+/// change while it is decided, and so that tests need no process-wide state.
+#[derive(Debug, Clone, Default)]
+pub struct Environment(BTreeMap<OsString, OsString>);
+
+impl Environment {
+    /// Those of this process.
+    #[must_use]
+    pub fn of_process() -> Self {
+        Self(std::env::vars_os().collect())
+    }
+
+    /// Any.
+    pub fn of<K: Into<OsString>, V: Into<OsString>>(
+        pairs: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
+        Self(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+    }
+
+    /// The value of any variable, also of one that holm does not declare.
+    #[must_use]
+    pub fn raw(&self, name: &OsStr) -> Option<&OsStr> {
+        self.0.get(name).map(OsString::as_os_str)
+    }
+
+    /// The name that was set, and its value: the first non-empty of `variable`'s names.
+    #[must_use]
+    pub fn get(&self, variable: EnvVar) -> Option<(&'static str, &OsStr)> {
+        std::iter::once(variable.name).chain(variable.aliases.iter().copied()).find_map(|name| {
+            let value = self.raw(OsStr::new(name))?;
+            (!value.is_empty()).then_some((name, value))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_name_that_is_set_and_not_empty_counts() {
+        let check = |pairs: &[(&str, &str)], expected: Option<(&str, &str)>| {
+            let environment = Environment::of(pairs.iter().copied());
+            let found = environment.get(API_KEY).map(|(n, v)| (n, v.to_str().unwrap()));
+            assert_eq!(found, expected, "{pairs:?}");
+        };
+        check(&[], None);
+        check(&[("AAS_API_KEY", "a")], Some(("AAS_API_KEY", "a")));
+        check(
+            &[("AAS_API_KEY", "a"), ("ABX_SANDBOX_API_KEY", "b")],
+            Some(("ABX_SANDBOX_API_KEY", "b")),
+        );
+        check(&[("AAS_API_KEY", "a"), ("HOLM_API_KEY", "")], Some(("AAS_API_KEY", "a")));
+        check(&[("AAS_API_KEY", "a"), ("HOLM_API_KEY", "c")], Some(("HOLM_API_KEY", "c")));
+    }
+
+    #[test]
+    fn every_variable_is_documented_once() {
+        let mut seen = std::collections::BTreeSet::new();
+        for variable in ALL {
+            assert!(variable.doc.ends_with('.'), "{}", variable.name);
+            assert!(!variable.commands.is_empty(), "{}", variable.name);
+            for name in std::iter::once(&variable.name).chain(variable.aliases) {
+                assert!(seen.insert(*name), "{name} twice");
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! What wrong use says.
+
+use crate::snapshot::{check, holm};
+
+#[test]
+fn arguments() {
+    check("no-command", holm(&[]));
+    check("unknown-command", holm(&["frobnicate"]));
+    check("run-without-command", holm(&["run"]));
+    check("run-unknown-flag", holm(&["run", "--frobnicate", "--", "true"]));
+    check("run-wrong-timeout", holm(&["run", "--timeout", "soon", "--", "true"]));
+    check("run-wrong-user", holm(&["run", "--user", "daemon", "--", "true"]));
+    check("run-wrong-mount", holm(&["run", "--mount-ro", "nowhere", "--", "true"]));
+    check("run-empty-variable", holm(&["run", "--env", "=x", "--", "true"]));
+    check("run-absent-variable", holm(&["run", "--env", "ABSENT", "--", "true"]));
+}
+
+#[test]
+fn environment() {
+    let with = |arguments: &[&str], name: &str, value: &str| {
+        let mut command = holm(arguments);
+        command.env(name, value);
+        command
+    };
+    check("log-filter", with(&["doctor"], "HOLM_LOG", "holm=shouting"));
+    check("relative-data-dir", with(&["doctor"], "HOLM_DATA_DIR", "data"));
+    check("mcp-url", with(&["mcp"], "ABX_SANDBOX_BASE_URL", "http://127.0.0.1:1"));
+    check("mcp-key", with(&["mcp"], "AAS_API_KEY", "aas_sk_marker"));
+    check("mcp-count", with(&["mcp"], "HOLM_MAX_SANDBOXES", "none"));
+}

@@ -1,0 +1,33 @@
+//! Help, versions, completions.
+
+use crate::snapshot::{check, holm};
+
+#[test]
+fn help() {
+    check("help", holm(&["--help"]));
+    check("help-run", holm(&["run", "--help"]));
+    check("help-mcp", holm(&["mcp", "--help"]));
+    check("help-doctor", holm(&["doctor", "--help"]));
+    check("help-completions", holm(&["completions", "--help"]));
+    check("help-version", holm(&["version", "--help"]));
+}
+
+#[test]
+fn version() {
+    check("version", holm(&["version"]));
+    check("version-flag", holm(&["--version"]));
+    check("version-json", holm(&["version", "--json"]));
+}
+
+#[test]
+fn completions_name_every_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = holm(&["completions", shell]).output().expect("holm starts");
+        assert!(output.status.success() && output.stderr.is_empty(), "{shell}");
+        let script = String::from_utf8(output.stdout).expect("a script is text");
+        for word in ["run", "mcp", "doctor", "completions", "version", "mount-ro"] {
+            assert!(script.contains(word), "{shell} does not know {word}");
+        }
+        assert!(!script.contains("__launcher"), "{shell} shows an inner command");
+    }
+}

@@ -1,0 +1,9 @@
+//! Whole outputs of the command line, against snapshots.
+//!
+//! `HOLM_WRITE_SNAPSHOTS=1 cargo test --release -p holm --test cli` writes them anew.
+
+mod doctor;
+mod errors;
+mod help;
+mod snapshot;
+mod streams;
