@@ -69,7 +69,7 @@ impl Engine {
         if let Some(runner) = known.as_deref().and_then(pick) {
             return Ok(runner);
         }
-        let probe = RunCommand { timeout: Some(PROBE), ..RunCommand::shell(probe_line()) };
+        let probe = RunCommand { timeout: Some(PROBE), ..RunCommand::shell(probe_line(language)) };
         let has = self.run_in(sandbox, probe, PROBE).await?;
         if has.timed_out {
             let text = "the sandbox is too busy to say which interpreters it has";

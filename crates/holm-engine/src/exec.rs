@@ -107,7 +107,7 @@ impl Engine {
         let limit = asked.min(left).max(Duration::from_millis(1));
         let run = RunRequest {
             timeout_ms: u64::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(u64::MAX),
-            ..self.request(sandbox, request)?
+            ..self.request(request)?
         };
 
         let _in_flight = sandbox.start_run();
@@ -158,7 +158,7 @@ impl Engine {
         sandbox.ended_now().map(|ended| Error::gone(&sandbox.id, ended))
     }
 
-    fn request(&self, sandbox: &Sandbox, request: RunCommand) -> Result<RunRequest, Error> {
+    fn request(&self, request: RunCommand) -> Result<RunRequest, Error> {
         env::check(&request.env)?;
         check_cwd(request.cwd.as_deref())?;
         let limit = request.output_limit.unwrap_or(self.inner.settings.output_limit);
@@ -175,7 +175,9 @@ impl Engine {
         Ok(RunRequest {
             argv: argv(&request.command)?,
             env: request.env,
-            cwd: Some(request.cwd.unwrap_or_else(|| sandbox.workdir.clone())),
+            // Absent where the caller named none: then the guest falls back to a directory that
+            // is there, should the usual one have been removed.
+            cwd: request.cwd,
             user: user(request.user.as_deref())?.to_owned(),
             timeout_ms: 0,
             stdout_limit: limit,
