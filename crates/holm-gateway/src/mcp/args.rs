@@ -5,7 +5,6 @@
 //! accepted; two spellings at once are fine as long as they say the same. Null counts as left out.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -289,7 +288,7 @@ fn whole(name: &str, value: &Value, range: &RangeInclusive<u64>) -> Result<u64, 
     })
 }
 
-fn refuse(name: &str, allowed: impl Display, got: &Value) -> ToolError {
+fn refuse(name: &str, allowed: &str, got: &Value) -> ToolError {
     ToolError::invalid(format!("`{name}` must be {allowed}; got {}", preview(got)))
 }
 
