@@ -78,7 +78,8 @@ pub enum Ended {
 /// Serves one client until it, or `options.shutdown`, ends it. When this returns, no work of the
 /// session runs and its sandboxes are destroyed; the engine itself is left to the caller.
 ///
-/// `output` receives protocol lines only.
+/// `output` receives protocol lines only. A caller that passes `tokio::io::stdin()` must leave its
+/// process without waiting for the runtime: the thread that reads standard input cannot be stopped.
 pub async fn serve_stdio(
     engine: Engine,
     options: StdioOptions,
