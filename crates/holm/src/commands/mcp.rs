@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use holm_engine::{Engine, EngineSettings};
+use holm_gateway::mcp::{self, Ended, StdioOptions};
 use holm_runtime::LinuxDriver;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -14,26 +15,40 @@ pub(super) fn run(settings: McpSettings) -> Result<u8, Failure> {
     host::start_log(&settings.host, settings.log_colours)?;
     let options = host::linux_options(&settings.host);
     let driver = LinuxDriver::start(options).map_err(|error| host::driver_failure(&error))?;
+    let event_loop = host::event_loop()?;
+    let result = event_loop.block_on(serve(driver, settings));
+    // A read of standard input that is under way cannot be stopped, and nobody waits for it.
+    event_loop.shutdown_background();
+    result
+}
+
+async fn serve(driver: LinuxDriver, settings: McpSettings) -> Result<u8, Failure> {
+    let shutdown = shutdown();
+    let shutdown =
+        shutdown.map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
     let mut engine_settings = EngineSettings::default();
-    if let Some(template) = settings.template {
-        engine_settings.default_template = template;
-    }
     if let Some(count) = settings.max_sandboxes {
         engine_settings.max_sandboxes = count;
     }
-    host::event_loop()?.block_on(async {
-        let engine = Engine::new(Arc::new(driver), engine_settings);
-        let stop =
-            stop().map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
-        let served = holm_gateway::mcp::serve_stdio(engine.clone(), stop).await;
-        engine.shutdown().await;
-        served.map_err(|error| Failure::new(format!("the connection failed: {error}")))?;
-        Ok(exit::SUCCESS)
-    })
+    let engine = Engine::new(Arc::new(driver), engine_settings);
+    let options = StdioOptions {
+        default_template: settings.template,
+        shutdown: Box::pin(shutdown),
+        ..StdioOptions::default()
+    };
+    let ended =
+        mcp::serve_stdio(engine.clone(), options, tokio::io::stdin(), tokio::io::stdout()).await;
+    engine.shutdown().await;
+    match ended {
+        Ended::EndOfInput | Ended::Shutdown | Ended::OutputClosed => Ok(exit::SUCCESS),
+        Ended::InputFailed(error) => {
+            Err(Failure::new(format!("cannot read standard input: {error}")))
+        }
+    }
 }
 
 /// Resolves when the process is asked to end. Caught from the call on, not from the first poll.
-fn stop() -> std::io::Result<impl Future<Output = ()> + Send> {
+fn shutdown() -> std::io::Result<impl Future<Output = ()> + Send> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
