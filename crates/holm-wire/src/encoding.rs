@@ -21,9 +21,17 @@ pub mod bytes {
     /// Reads a base64 string.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
         let text = <std::borrow::Cow<'de, str>>::deserialize(from)?;
+        decode(&text).map_err(D::Error::custom)
+    }
+
+    /// Decodes base64 of either alphabet, padded or not.
+    ///
+    /// # Errors
+    /// When the text is no base64.
+    pub fn decode(text: &str) -> Result<Vec<u8>, base64::DecodeError> {
         let url_safe = text.bytes().any(|b| b == b'-' || b == b'_');
         let engine = if url_safe { &DECODE_URL } else { &DECODE };
-        engine.decode(text.as_bytes()).map_err(D::Error::custom)
+        engine.decode(text.as_bytes())
     }
 
     /// The same for optional fields (`#[serde(default, with = …)]`).

@@ -1,0 +1,246 @@
+//! Files up and down over `/holm/v1/file`.
+
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use holm_wire::guest::FileWritten;
+use hyper::body::Incoming;
+use hyper::{HeaderMap, Request, Response, header};
+
+use super::path::{absolute_bytes, show};
+use super::pool::Pool;
+use super::query::Query;
+use super::read::{self, CHUNK};
+use super::write::Partial;
+use crate::errors::{Result, invalid};
+use crate::identity::User;
+use crate::server::body::{Reply, Source, next_part};
+use crate::server::rpc::{self, failure};
+use crate::state::{Guest, Shared};
+
+/// The user and the path that a request names.
+pub fn target(guest: &Guest, request: &Request<Incoming>) -> Result<(User, CString, Query)> {
+    let query = Query::parse(request.uri().query());
+    let user = guest.users.find(query.text("user")?)?;
+    let path = absolute_bytes(query.bytes("path").unwrap_or(b""), &guest.workdir())?;
+    Ok((user, path, query))
+}
+
+/// `GET /holm/v1/file`.
+pub async fn download(guest: Shared, request: Request<Incoming>) -> Response<Reply> {
+    let result = async {
+        let (user, path, query) = target(&guest, &request)?;
+        let (offset, limit) = (query.number("offset", 10)?, query.number("limit", 10)?);
+        send(&guest.files, &user, path, offset, limit).await
+    };
+    result.await.unwrap_or_else(|error| failure(&error))
+}
+
+/// What the first job finds.
+enum Found {
+    Whole(Vec<u8>),
+    Large(File, u64),
+}
+
+/// Opens a file and sends it.
+///
+/// # Errors
+/// When it cannot be read, or is not a regular file.
+pub async fn send(
+    pool: &Pool,
+    user: &User,
+    path: CString,
+    offset: u64,
+    limit: u64,
+) -> Result<Response<Reply>> {
+    let named = path.clone();
+    let open = move || {
+        let opened = read::open(&named)?;
+        let (size, mode) = (opened.size, opened.mode);
+        let found = match opened.length(offset, limit) {
+            None => Found::Whole(opened.read_made_up(&named, offset, limit)?),
+            Some(length) if length <= CHUNK as u64 => {
+                let most = usize::try_from(length).unwrap_or(CHUNK);
+                Found::Whole(opened.read_at(&named, offset, most)?)
+            }
+            Some(length) => Found::Large(opened.file, length),
+        };
+        Ok((found, size, mode))
+    };
+    let (found, size, mode) = pool.run(user, open).await??;
+    let (reply, length) = match found {
+        Found::Whole(bytes) => (Reply::whole(bytes), None),
+        Found::Large(file, left) => {
+            let source = FileSource {
+                pool: pool.clone(),
+                user: user.clone(),
+                path,
+                file: Arc::new(file),
+                offset,
+                left,
+                reading: None,
+            };
+            (Reply::parts(source), Some(left))
+        }
+    };
+    let mut response = Response::new(reply);
+    let headers = response.headers_mut();
+    put(headers, "content-type", "application/octet-stream");
+    put(headers, "x-holm-size", &size.to_string());
+    put(headers, "x-holm-mode", &format!("{mode:o}"));
+    if let Some(length) = length {
+        put(headers, "content-length", &length.to_string());
+    }
+    Ok(response)
+}
+
+fn put(headers: &mut HeaderMap, name: &'static str, value: &str) {
+    if let Ok(value) = header::HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+type Reading = Pin<Box<dyn Future<Output = Result<Result<Vec<u8>>>>>>;
+
+/// A large file, read part by part as the peer takes them.
+struct FileSource {
+    pool: Pool,
+    user: User,
+    path: CString,
+    file: Arc<File>,
+    offset: u64,
+    left: u64,
+    reading: Option<Reading>,
+}
+
+impl Source for FileSource {
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<std::io::Result<Bytes>>> {
+        let this = &mut *self;
+        if this.left == 0 {
+            return Poll::Ready(None);
+        }
+        let reading = this.reading.get_or_insert_with(|| {
+            let most = usize::try_from(this.left).unwrap_or(CHUNK).min(CHUNK);
+            let (file, path, offset) = (Arc::clone(&this.file), this.path.clone(), this.offset);
+            let (pool, user) = (this.pool.clone(), this.user.clone());
+            Box::pin(async move {
+                pool.run(&user, move || read::read_at(&file, &path, offset, most)).await
+            })
+        });
+        let result = std::task::ready!(reading.as_mut().poll(context));
+        this.reading = None;
+        match result.and_then(|inner| inner) {
+            // The file became shorter: the length that was promised cannot be kept.
+            Ok(bytes) if bytes.is_empty() => {
+                Poll::Ready(Some(Err(std::io::ErrorKind::UnexpectedEof.into())))
+            }
+            Ok(bytes) => {
+                this.offset += bytes.len() as u64;
+                this.left = this.left.saturating_sub(bytes.len() as u64);
+                Poll::Ready(Some(Ok(Bytes::from(bytes))))
+            }
+            Err(error) => Poll::Ready(Some(Err(std::io::Error::other(error)))),
+        }
+    }
+}
+
+/// `PUT /holm/v1/file`.
+pub async fn upload(guest: Shared, request: Request<Incoming>) -> Response<Reply> {
+    let result = async {
+        let (user, path, query) = target(&guest, &request)?;
+        let mode = match query.bytes("mode") {
+            None => None,
+            Some(_) => Some(octal(&query)?),
+        };
+        let mut body = request.into_body();
+        let mut upload = Upload::begin(&guest.files, &user, &path, mode).await?;
+        while let Some(part) = next_part(&mut body).await? {
+            upload.write(&part).await?;
+        }
+        let size = upload.finish().await?;
+        Ok(FileWritten { path: show(&path), size })
+    };
+    rpc::reply(result.await)
+}
+
+fn octal(query: &Query) -> Result<u32> {
+    let mode = query.number("mode", 8)?;
+    u32::try_from(mode)
+        .ok()
+        .filter(|mode| *mode <= 0o7777)
+        .ok_or_else(|| invalid("the mode must be octal permission bits, for example 644 or 755"))
+}
+
+/// A file on its way up. Dropped before its end, it leaves nothing.
+pub struct Upload {
+    pool: Pool,
+    user: User,
+    partial: Option<Partial>,
+    buffer: Vec<u8>,
+}
+
+impl Upload {
+    /// Begins.
+    ///
+    /// # Errors
+    /// As [`Partial::begin`].
+    pub async fn begin(pool: &Pool, user: &User, path: &CStr, mode: Option<u32>) -> Result<Self> {
+        let path = path.to_owned();
+        let mut upload =
+            Self { pool: pool.clone(), user: user.clone(), partial: None, buffer: Vec::new() };
+        let began = pool.run(user, move || Partial::begin(&path, mode)).await??;
+        upload.partial = Some(began);
+        Ok(upload)
+    }
+
+    /// Adds content; small parts are gathered.
+    ///
+    /// # Errors
+    /// As [`Partial::write`].
+    pub async fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() < CHUNK { Ok(()) } else { self.flush().await }
+    }
+
+    async fn flush(&mut self) -> Result<()> {
+        let Some(mut partial) = self.partial.take() else { return Ok(()) };
+        let bytes = std::mem::take(&mut self.buffer);
+        // The work owns the partial file while it runs: where this call is dropped meanwhile, the
+        // result is dropped with it, and the file is removed.
+        let work = move || {
+            let result = partial.write(&bytes);
+            (partial, result)
+        };
+        let (partial, result) = self.pool.run(&self.user, work).await?;
+        self.partial = Some(partial);
+        result
+    }
+
+    /// Ends it: the file has its name now. Gives its size.
+    ///
+    /// # Errors
+    /// As [`Partial::finish`].
+    pub async fn finish(mut self) -> Result<u64> {
+        self.flush().await?;
+        match self.partial.take() {
+            Some(partial) => self.pool.run(&self.user, move || partial.finish()).await?,
+            None => Err(invalid("the upload has ended already")),
+        }
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        if let Some(partial) = self.partial.take() {
+            self.pool.later(&self.user, move || drop(partial));
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What the whole guest shares: settings, users, supervisors, processes, watchers.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashSet};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use holm_wire::guest::Configure;
+
+use crate::files::pool::Pool;
+use crate::identity::{User, Users};
+
+/// `PATH` of commands.
+pub const PATH: &str =
+    "/home/sandbox/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Where commands start unless the host says otherwise.
+pub const WORKDIR: &str = "/workspace";
+
+/// How the guest runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// PID 1 of a sandbox.
+    Init,
+    /// An ordinary process, for tests.
+    Plain,
+}
+
+/// The guest. One thread uses it, so it needs no locks.
+#[derive(Debug)]
+pub struct Guest {
+    /// How it runs.
+    pub role: Role,
+    /// Whom it can act as.
+    pub users: Users,
+    /// What the host said.
+    pub settings: RefCell<Configure>,
+    /// File threads.
+    pub files: Pool,
+    /// Supervisors that live. Every other child of the guest is an orphan.
+    pub supervisors: RefCell<HashSet<i32>>,
+    /// /dev/null for standard input.
+    pub null: OwnedFd,
+    /// `RLIMIT_NOFILE` for commands.
+    pub open_files: (u64, u64),
+    /// Level of Landlock; 0 means none.
+    pub landlock: u32,
+    /// Rule sets already made.
+    pub rulesets: crate::command::confine::Rulesets,
+    /// Processor time at the last look, for `/metrics`.
+    pub cpu_sample: Cell<(u64, u64)>,
+}
+
+/// Shared by all tasks of the one thread.
+pub type Shared = Rc<Guest>;
+
+impl Guest {
+    /// Where commands of `holm.guest.v1` start and its relative paths begin.
+    pub fn workdir(&self) -> String {
+        let settings = self.settings.borrow();
+        if settings.workdir.is_empty() { WORKDIR.to_owned() } else { settings.workdir.clone() }
+    }
+
+    /// The variables of every command of `user`, without the caller's own.
+    pub fn environment(&self, user: &User) -> BTreeMap<String, String> {
+        let mut env = BTreeMap::new();
+        for (name, value) in [
+            ("PATH", PATH),
+            ("HOME", &user.home),
+            ("USER", &user.name),
+            ("LOGNAME", &user.name),
+            ("SHELL", &user.shell),
+            ("LANG", "C.UTF-8"),
+            ("TERM", "dumb"),
+            ("PYTHONUNBUFFERED", "1"),
+            ("HOLM_SANDBOX", "1"),
+        ] {
+            env.insert(name.to_owned(), value.to_owned());
+        }
+        let settings = self.settings.borrow();
+        env.extend(settings.env.iter().map(|(name, value)| (name.clone(), value.clone())));
+        env
+    }
+}
