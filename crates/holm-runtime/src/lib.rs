@@ -2,9 +2,29 @@
 //!
 //! Knows no accounts, no HTTP and no SQL, and never opens a path inside a sandbox.
 
+mod builder;
+pub mod cgroup;
+mod channel;
+pub mod disk;
+pub mod doctor;
 pub mod driver;
+mod failure;
+pub mod ids;
+mod instance;
+mod jail;
+pub mod launcher;
+mod linux;
+mod message;
+mod options;
+mod seccomp;
+mod step;
+mod sys;
+mod template;
 
 pub use driver::{
     BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, ExitReason, Layer, LayerState,
     Machine, MountRo, SandboxSpec, Usage,
 };
+pub use linux::LinuxDriver;
+pub use options::LinuxOptions;
+pub use step::{Fault, FaultMode, Step, When};

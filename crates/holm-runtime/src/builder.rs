@@ -1,0 +1,243 @@
+//! The builder: a short-lived child of the launcher that does one sandbox's slow steps with the
+//! host's privileges, clones PID 1 as the launcher's child, and ends. It undoes nothing itself:
+//! its descriptors go with it, and the launcher undoes the rest by name (`launcher::undo`).
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{MountAttrFlags, OpenTreeFlags};
+
+use crate::cgroup::{Control as _, Group};
+use crate::channel::Channel;
+use crate::disk;
+use crate::driver::{DriverErrorKind, MountRo};
+use crate::failure::{Attempt, Failure};
+use crate::ids::IdMap;
+use crate::message::{Disk, Layer, Order, Preparation, Report, Tree};
+use crate::options::{DiskSize, Settings};
+use crate::step::{Step, perform};
+use crate::sys::process::{Forked, Parentage, flag, fork_into};
+use crate::{jail, sys, template};
+
+/// What is to be built, and with what.
+pub(crate) struct Plan<'a> {
+    pub settings: &'a Settings,
+    pub group: Option<Group>,
+    pub disk: &'a disk::Kind,
+    pub size: DiskSize,
+    pub ids: IdMap,
+    pub mounts: Vec<MountRo>,
+    /// PID 1's end of its channel.
+    pub init: Channel,
+    /// A copy of the launcher's end.
+    pub launcher: &'a Channel,
+    /// Where to report.
+    pub report: Channel,
+    pub jail: jail::Start<'a>,
+}
+
+/// Runs in the child.
+pub(crate) fn main(plan: &Plan<'_>) -> ! {
+    sys::signals::reset();
+    sys::fds::close_others(&[
+        0,
+        1,
+        2,
+        plan.init.as_raw_fd(),
+        plan.launcher.as_raw_fd(),
+        plan.report.as_raw_fd(),
+    ]);
+    // Names are for whoever looks at the process list.
+    let _ = rustix::thread::set_name(c"holm-builder");
+    rustix::process::umask(Mode::from_raw_mode(0o077));
+    let death = Some(rustix::process::Signal::KILL);
+    let outcome = rustix::process::set_parent_process_death_signal(death)
+        .tried("ask to die with the launcher")
+        .and_then(|()| build(plan));
+    let message = match outcome {
+        Ok(()) => Report::Joined,
+        Err(failure) => Report::Failed(failure),
+    };
+    // When the launcher is gone there is nobody to tell.
+    let _ = plan.report.send(&message, &[]);
+    sys::process::exit_now(0)
+}
+
+fn build(plan: &Plan<'_>) -> Result<(), Failure> {
+    let fault = plan.settings.fault;
+    let data_dir = &plan.settings.data_dir;
+    let template = perform(fault, Step::Template, || {
+        disk::check_reserve(data_dir, plan.settings.disk_reserve_bytes)?;
+        template::ensure(data_dir)
+    })?;
+    if let Some(group) = &plan.group {
+        perform(fault, Step::Cgroup, || group.make().tried("make the cgroup"))?;
+    }
+    let disk = match plan.disk {
+        disk::Kind::Memory { .. } => None,
+        disk::Kind::Image => {
+            let device = perform(fault, Step::Image, || disk::attach_image(data_dir, plan.size))?;
+            Some(perform(fault, Step::Disk, || {
+                let mount = disk::mount_detached(&device.1)?;
+                let root = disk::open_root(&mount)?;
+                Ok((mount, root))
+            })?)
+        }
+    };
+    let (pid, pidfd) = perform(fault, Step::Clone, || clone_init(plan))?;
+    perform(fault, Step::IdMap, || plan.ids.apply(pid))?;
+    perform(fault, Step::Layers, || {
+        let mount = disk.as_ref().map(|(mount, _)| mount.as_fd());
+        hand_over_layers(plan, &template, pid, mount)
+    })?;
+    let mut fds = vec![pidfd.as_fd()];
+    fds.extend(disk.as_ref().map(|(_, root)| root.as_fd()));
+    plan.report.send(&Report::Cloned { pid }, &fds).tried("report PID 1")?;
+    if let Some(group @ Group::V1(_)) = &plan.group {
+        let pid = u32::try_from(pid).map_err(|_| Failure::internal("negative pid"))?;
+        perform(fault, Step::Join, || group.join(pid).tried("join the cgroup"))?;
+    } else {
+        // The unified hierarchy takes PID 1 in as it is born (`clone_init`).
+        perform(fault, Step::Join, || Ok(()))?;
+    }
+    Ok(())
+}
+
+/// All namespaces but the cgroup one, which PID 1 makes itself once it is in its groups.
+const NAMESPACES: u64 = flag(libc::CLONE_NEWUSER)
+    | flag(libc::CLONE_NEWNS)
+    | flag(libc::CLONE_NEWPID)
+    | flag(libc::CLONE_NEWNET)
+    | flag(libc::CLONE_NEWUTS)
+    | flag(libc::CLONE_NEWIPC);
+
+fn clone_init(plan: &Plan<'_>) -> Result<(i32, OwnedFd), Failure> {
+    let cgroup = match &plan.group {
+        Some(group @ Group::V2(_)) => Some(open_group(group)?),
+        _ => None,
+    };
+    let into = cgroup.as_ref().map(AsRawFd::as_raw_fd);
+    match fork_into(NAMESPACES, Parentage::Sibling, into).map_err(no_namespaces)? {
+        Forked::Child => jail::main(&plan.init, &plan.jail),
+        Forked::Parent(pid, pidfd) => Ok((pid.as_raw_nonzero().get(), pidfd)),
+    }
+}
+
+fn open_group(group: &Group) -> Result<OwnedFd, Failure> {
+    let dirs = group.dirs();
+    let dir = dirs.first().ok_or_else(|| Failure::internal("a group without a directory"))?;
+    rustix::fs::open(*dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .tried("open the cgroup")
+}
+
+/// Says what is missing and how to mend it.
+pub(crate) fn no_namespaces(errno: Errno) -> Failure {
+    let mend = match errno {
+        Errno::NOSPC | Errno::USERS => {
+            "The host allows no (further) user namespaces: raise the sysctls user.max_*_namespaces."
+        }
+        Errno::PERM | Errno::ACCESS => {
+            "The host does not let this user make namespaces: set the sysctl \
+             kernel.unprivileged_userns_clone=1 (Debian) or \
+             kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), or in a container start it \
+             with a profile that allows user namespaces."
+        }
+        Errno::INVAL | Errno::NOSYS => {
+            "The host's kernel lacks namespaces of some kind (user, mount, pid, net, uts, ipc)."
+        }
+        Errno::AGAIN | Errno::NOMEM => {
+            return Failure::of(
+                DriverErrorKind::HostExhausted,
+                "The host has no room for further processes.",
+            )
+            .because(errno);
+        }
+        _ => "The host's kernel refused new namespaces.",
+    };
+    Failure::of(DriverErrorKind::IsolationUnavailable, mend).because(errno)
+}
+
+/// Sends PID 1 its layers. As root they are detached mounts with mapped ids; an ordinary user
+/// cannot make such mounts here, so PID 1 opens the paths in its own namespace.
+fn hand_over_layers(
+    plan: &Plan<'_>,
+    template: &template::Ready,
+    pid: i32,
+    disk: Option<BorrowedFd<'_>>,
+) -> Result<(), Failure> {
+    let as_root = matches!(plan.ids, IdMap::Range { .. });
+    let mut fds: Vec<OwnedFd> = Vec::new();
+    let userns = if as_root {
+        let path = format!("/proc/{pid}/ns/user");
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        Some(rustix::fs::open(path, flags, Mode::empty()).tried("open the user namespace")?)
+    } else {
+        None
+    };
+    let mut layer = |path: &Path| -> Result<Layer, Failure> {
+        let Some(userns) = &userns else { return Ok(Layer::Path(path.to_owned())) };
+        fds.push(mapped_layer(path, userns.as_fd())?);
+        Ok(Layer::Fd)
+    };
+    let skeleton = layer(&template.skeleton)?;
+    let mut trees = Vec::new();
+    for tree in &template.trees {
+        let lower = layer(&Path::new("/").join(&tree.name))?;
+        let hide = tree.hide.as_deref().map(&mut layer).transpose()?;
+        trees.push(Tree { name: tree.name.clone(), lower, hide });
+    }
+    if let (Some(disk), Some(userns)) = (disk, &userns) {
+        sys::mounts::set_attributes(disk, MountAttrFlags::empty(), Some(userns.as_fd()), false)
+            .tried("map the ids of the disk")?;
+    }
+    if as_root {
+        for mount in &plan.mounts {
+            fds.push(shown_mount(&mount.host)?);
+        }
+    }
+    let message = Order::Prepare(Box::new(Preparation {
+        ids: plan.ids,
+        skeleton,
+        trees,
+        disk: if disk.is_some() { Disk::Fd } else { Disk::Memory(plan.size) },
+        mounts: plan.mounts.clone(),
+        mounts_by_fd: as_root,
+    }));
+    let mut all: Vec<BorrowedFd<'_>> = disk.into_iter().collect();
+    all.extend(fds.iter().map(AsFd::as_fd));
+    plan.launcher.send(&message, &all).tried("hand the layers to PID 1")
+}
+
+fn mapped_layer(path: &Path, userns: BorrowedFd<'_>) -> Result<OwnedFd, Failure> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let mount = rustix::mount::open_tree(CWD, path, flags)
+        .tried(&format!("open layer {}", path.display()))?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
+        | MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV;
+    sys::mounts::set_attributes(&mount, attributes, Some(userns), false)
+        .tried(&format!("map the ids of layer {}", path.display()))?;
+    Ok(mount)
+}
+
+/// A host path that the user asked to see inside, as a detached read-only mount.
+pub(crate) fn shown_mount(path: &Path) -> Result<OwnedFd, Failure> {
+    let bad = |errno: Errno| {
+        let text = format!("The --mount-ro source {} cannot be used: {errno}.", path.display());
+        Failure::of(DriverErrorKind::BadMount, text)
+    };
+    // The path is passed on as it is; a NUL in it is the caller's mistake.
+    let name = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| bad(Errno::INVAL))?;
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
+    let mount = rustix::mount::open_tree(CWD, name.as_c_str(), flags).map_err(bad)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
+        | MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV;
+    sys::mounts::set_attributes(&mount, attributes, None, true).map_err(bad)?;
+    Ok(mount)
+}

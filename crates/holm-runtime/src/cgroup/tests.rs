@@ -1,0 +1,190 @@
+//! Both versions against a fake tree, and the unified one against the kernel's own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use super::discover::{Hierarchy, hierarchies};
+use super::*;
+
+/// A directory that goes away with the test.
+struct Temp(PathBuf);
+
+impl Temp {
+    fn new(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("holm-cgroup-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Self(dir)
+    }
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn fake(dir: &Path, files: &[(&str, &str)]) {
+    for (name, text) in files {
+        std::fs::write(dir.join(name), text).unwrap();
+    }
+}
+
+fn text(dir: &Path, file: &str) -> String {
+    std::fs::read_to_string(dir.join(file)).unwrap()
+}
+
+const LIMITS: Limits = Limits { memory_bytes: 1 << 30, vcpus: 2, max_processes: 100 };
+
+#[test]
+fn v1_writes_and_reads_the_old_files() {
+    let temp = Temp::new("v1");
+    let parents: BTreeMap<String, PathBuf> = ["memory", "cpu", "cpuacct", "pids", "freezer"]
+        .iter()
+        .map(|name| ((*name).to_owned(), temp.0.join(name)))
+        .collect();
+    let tree = Tree::V1(v1::Tree { parents });
+    tree.prepare().unwrap();
+    tree.prepare().expect("preparing twice is fine");
+    let group = tree.group("one");
+    group.make().unwrap();
+    let dir = |name: &str| temp.0.join(name).join("one");
+    for name in ["memory", "cpu", "cpuacct", "pids", "freezer"] {
+        fake(&dir(name), &[("cgroup.procs", "")]);
+    }
+    fake(
+        &dir("memory"),
+        &[
+            ("memory.limit_in_bytes", ""),
+            ("memory.memsw.limit_in_bytes", ""),
+            ("memory.usage_in_bytes", "5000\n"),
+            ("memory.stat", "cache 1\ntotal_inactive_file 1000\n"),
+            ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"),
+        ],
+    );
+    fake(&dir("cpu"), &[("cpu.cfs_period_us", ""), ("cpu.cfs_quota_us", "")]);
+    fake(&dir("cpuacct"), &[("cpuacct.usage", "7000000\n")]);
+    fake(&dir("pids"), &[("pids.max", ""), ("pids.current", "4\n")]);
+    fake(&dir("freezer"), &[("freezer.state", "")]);
+
+    group.join(42).unwrap();
+    group.limit(&LIMITS).unwrap();
+    group.freeze(true).unwrap();
+    for name in ["memory", "cpu", "cpuacct", "pids", "freezer"] {
+        assert_eq!(text(&dir(name), "cgroup.procs"), "42", "{name}");
+    }
+    assert_eq!(text(&dir("memory"), "memory.limit_in_bytes"), "1073741824");
+    assert_eq!(text(&dir("memory"), "memory.memsw.limit_in_bytes"), "1073741824");
+    assert_eq!(text(&dir("cpu"), "cpu.cfs_quota_us"), "200000");
+    assert_eq!(text(&dir("pids"), "pids.max"), "100");
+    assert!(group.is_frozen().unwrap());
+    let usage = group.usage();
+    assert_eq!(usage.memory_bytes, Some(4000));
+    assert_eq!(usage.cpu_usec, Some(7000));
+    assert_eq!(usage.processes, Some(4));
+    assert_eq!(usage.oom_kills, Some(3));
+
+    // Without swap accounting swapping is turned off instead.
+    std::fs::remove_file(dir("memory").join("memory.memsw.limit_in_bytes")).unwrap();
+    fake(&dir("memory"), &[("memory.swappiness", "60")]);
+    group.limit(&LIMITS).unwrap();
+    assert_eq!(text(&dir("memory"), "memory.swappiness"), "00", "fake files are not truncated");
+}
+
+#[test]
+fn v2_writes_and_reads_the_new_files() {
+    let temp = Temp::new("v2");
+    let parent = temp.0.join("holm-x");
+    std::fs::create_dir(&parent).unwrap();
+    fake(&parent, &[("cgroup.subtree_control", "")]);
+    let controllers: BTreeSet<String> = ["cpu", "memory", "pids"].map(str::to_owned).into();
+    let tree = Tree::V2(v2::Tree { parent: parent.clone(), controllers });
+    tree.prepare().unwrap();
+    let all = [Ability::Memory, Ability::Cpu, Ability::CpuTime, Ability::Processes];
+    assert_eq!(tree.abilities(), all.into());
+    let group = tree.group("one");
+    group.make().unwrap();
+    let dir = parent.join("one");
+    fake(
+        &dir,
+        &[
+            ("cgroup.procs", ""),
+            ("cgroup.kill", ""),
+            ("cgroup.freeze", ""),
+            ("cgroup.events", "populated 1\nfrozen 1\n"),
+            ("memory.max", ""),
+            ("memory.swap.max", ""),
+            ("memory.oom.group", ""),
+            ("memory.current", "9000\n"),
+            ("memory.stat", "inactive_file 2000\n"),
+            ("memory.events", "oom 1\noom_kill 2\n"),
+            ("cpu.max", ""),
+            ("cpu.stat", "usage_usec 12\n"),
+            ("pids.max", ""),
+            ("pids.current", "6\n"),
+        ],
+    );
+    group.join(42).unwrap();
+    group.limit(&LIMITS).unwrap();
+    group.kill().unwrap();
+    for (file, want) in [
+        ("cgroup.procs", "42"),
+        ("cgroup.kill", "1"),
+        ("memory.max", "1073741824"),
+        ("memory.swap.max", "0"),
+        ("memory.oom.group", "0"),
+        ("cpu.max", "200000 100000"),
+        ("pids.max", "100"),
+    ] {
+        assert_eq!(text(&dir, file), want, "{file}");
+    }
+    assert!(group.is_frozen().unwrap());
+    let usage = group.usage();
+    assert_eq!(
+        usage,
+        Usage {
+            memory_bytes: Some(7000),
+            cpu_usec: Some(12),
+            processes: Some(6),
+            oom_kills: Some(2)
+        }
+    );
+}
+
+#[test]
+fn finds_its_place_in_each_kind_of_mount() {
+    let at = |controllers: &[&str], own: &str, top: &str| Hierarchy {
+        controllers: controllers.iter().map(|c| (*c).to_owned()).collect(),
+        own: own.into(),
+        top: top.into(),
+    };
+    let rows = [
+        (
+            "hybrid",
+            "25 20 0:21 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+             26 20 0:22 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
+             27 20 0:23 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
+            "3:memory:/a/b\n2:cpu,cpuacct:/\n0::/c\n",
+            vec![
+                at(&["memory"], "/sys/fs/cgroup/memory/a/b", "/sys/fs/cgroup/memory"),
+                at(&["cpu", "cpuacct"], "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/cpu,cpuacct"),
+                at(&[], "/sys/fs/cgroup/unified/c", "/sys/fs/cgroup/unified"),
+            ],
+        ),
+        (
+            "container with its own part mounted",
+            "30 20 0:23 /docker/x /sys/fs/cgroup ro - cgroup2 cgroup rw\n",
+            "0::/docker/x/y\n",
+            vec![at(&[], "/sys/fs/cgroup/y", "/sys/fs/cgroup")],
+        ),
+        (
+            "container with a cgroup namespace",
+            "30 20 0:23 / /sys/fs/cgroup ro - cgroup2 cgroup rw\n",
+            "0::/\n",
+            vec![at(&[], "/sys/fs/cgroup", "/sys/fs/cgroup")],
+        ),
+        ("nothing mounted", "1 1 8:1 / / rw - ext4 /dev/vda rw\n", "0::/\n", vec![]),
+    ];
+    for (name, mountinfo, cgroup, want) in rows {
+        assert_eq!(hierarchies(mountinfo, cgroup), want, "{name}");
+    }
+}

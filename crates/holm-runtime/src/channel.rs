@@ -1,0 +1,161 @@
+//! Messages between our own processes: JSON over a `SOCK_SEQPACKET` socket, with descriptors.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Longest message.
+const MAX_MESSAGE: usize = 64 * 1024;
+/// Most descriptors in one message.
+const MAX_FDS: usize = 32;
+
+/// One end of a socket.
+#[derive(Debug)]
+pub struct Channel {
+    fd: OwnedFd,
+}
+
+impl Channel {
+    /// Two connected ends, both close-on-exec.
+    pub fn pair() -> Result<(Self, Self), Errno> {
+        let (a, b) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        Ok((Self { fd: a }, Self { fd: b }))
+    }
+
+    /// The end behind a descriptor.
+    #[must_use]
+    pub fn from_fd(fd: OwnedFd) -> Self {
+        Self { fd }
+    }
+
+    /// The descriptor behind the end.
+    #[must_use]
+    pub fn into_fd(self) -> OwnedFd {
+        self.fd
+    }
+
+    /// Sends one message.
+    pub fn send(&self, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+        self.send_bytes(&encode(message)?, fds, SendFlags::NOSIGNAL)
+    }
+
+    /// Sends bytes made by [`encode`] if that is possible at once ([`Errno::AGAIN`] if not).
+    pub fn try_send_bytes(&self, bytes: &[u8]) -> Result<(), Errno> {
+        self.send_bytes(bytes, &[], SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
+    }
+
+    fn send_bytes(
+        &self,
+        bytes: &[u8],
+        fds: &[BorrowedFd<'_>],
+        flags: SendFlags,
+    ) -> Result<(), Errno> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+            return Err(Errno::INVAL);
+        }
+        rustix::io::retry_on_intr(|| {
+            rustix::net::sendmsg(&self.fd, &[IoSlice::new(bytes)], &mut control, flags)
+        })?;
+        Ok(())
+    }
+
+    /// Waits for one message. `None` when the other end is closed.
+    pub fn receive<T: DeserializeOwned>(&self) -> Result<Option<(T, Vec<OwnedFd>)>, Errno> {
+        self.receive_with(RecvFlags::CMSG_CLOEXEC)
+    }
+
+    /// Takes a message that is already there ([`Errno::AGAIN`] when none is).
+    pub fn try_receive<T: DeserializeOwned>(&self) -> Result<Option<(T, Vec<OwnedFd>)>, Errno> {
+        self.receive_with(RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT)
+    }
+
+    fn receive_with<T: DeserializeOwned>(
+        &self,
+        flags: RecvFlags,
+    ) -> Result<Option<(T, Vec<OwnedFd>)>, Errno> {
+        let mut bytes = vec![0_u8; MAX_MESSAGE];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = rustix::io::retry_on_intr(|| {
+            rustix::net::recvmsg(&self.fd, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags)
+        });
+        let received = match received {
+            Ok(received) => received,
+            // The other end was closed while messages of ours were unread in it.
+            Err(Errno::CONNRESET) => return Ok(None),
+            Err(errno) => return Err(errno),
+        };
+        let mut fds = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(list) = message {
+                fds.extend(list);
+            }
+        }
+        if received.bytes == 0 {
+            return Ok(None);
+        }
+        if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+            return Err(Errno::MSGSIZE);
+        }
+        let message =
+            serde_json::from_slice(&bytes[..received.bytes]).map_err(|_| Errno::BADMSG)?;
+        Ok(Some((message, fds)))
+    }
+
+    /// Says that we will send no more; what the other end sends still arrives.
+    pub fn close_sending(&self) {
+        // Fails only when the other end is gone already, which is what the caller wants.
+        let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Write);
+    }
+}
+
+/// The bytes of a message.
+pub fn encode(message: &impl Serialize) -> Result<Vec<u8>, Errno> {
+    let bytes = serde_json::to_vec(message).map_err(|_| Errno::INVAL)?;
+    if bytes.len() > MAX_MESSAGE { Err(Errno::MSGSIZE) } else { Ok(bytes) }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for Channel {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn carries_messages_and_descriptors_and_notices_the_end() {
+        let (a, b) = Channel::pair().unwrap();
+        let file = std::fs::File::open("/dev/null").unwrap();
+        a.send(&"hello", &[file.as_fd()]).unwrap();
+        let (text, fds) = b.receive::<String>().unwrap().unwrap();
+        assert_eq!((text.as_str(), fds.len()), ("hello", 1));
+        assert_eq!(b.try_receive::<String>().unwrap_err(), Errno::AGAIN);
+        assert_eq!(a.send(&"x".repeat(MAX_MESSAGE), &[]).unwrap_err(), Errno::MSGSIZE);
+        drop(a);
+        assert!(b.receive::<String>().unwrap().is_none());
+    }
+}

@@ -1,0 +1,236 @@
+//! User and group ids: an own range for each sandbox, or what an ordinary user may map.
+
+use std::fs::File;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+use std::process::Command;
+
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+
+use crate::driver::DriverErrorKind;
+use crate::failure::{Attempt, Failure};
+
+/// Ids in one sandbox.
+pub const RANGE_LEN: u32 = 65_536;
+/// First id that is ever given out: above what distributions give to users in /etc/subuid.
+const FIRST: u32 = 0x1000_0000;
+/// Ranges that are locked together, so that a holm holds few locks.
+const BLOCK: u32 = 64;
+/// Blocks in all; the last id stays below 2^31, which some file systems treat as the end.
+const BLOCKS: u32 = (0x7000_0000 - FIRST) / RANGE_LEN / BLOCK;
+/// Where all holms of a machine agree, whatever their other directories are.
+pub const LOCK_DIR: &str = "/run/holm/idranges";
+
+/// How ids inside relate to ids outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IdMap {
+    /// 65,536 ids from `start` on.
+    Range {
+        /// The host's id of root inside.
+        start: u32,
+    },
+    /// Root inside is the user, the rest comes from the user's subordinate ids. Root is not one
+    /// of the latter because the template's files, which the user owns, must be root's inside.
+    Subordinate {
+        /// The user's own ids.
+        user: (u32, u32),
+        /// First subordinate user and group id.
+        start: (u32, u32),
+        /// How many.
+        len: u32,
+    },
+    /// Only the user, who is `sandbox` inside.
+    Single {
+        /// The user's own ids.
+        user: (u32, u32),
+    },
+}
+
+impl IdMap {
+    /// True when only uid 1000 exists inside.
+    #[must_use]
+    pub fn is_single(self) -> bool {
+        matches!(self, Self::Single { .. })
+    }
+
+    /// Writes the map of a process in a new user namespace.
+    pub fn apply(self, pid: i32) -> Result<(), Failure> {
+        let write = |file: &str, text: String| {
+            std::fs::write(format!("/proc/{pid}/{file}"), text).tried(&format!("write {file}"))
+        };
+        match self {
+            Self::Range { start } => {
+                write("uid_map", format!("0 {start} {RANGE_LEN}"))?;
+                write("gid_map", format!("0 {start} {RANGE_LEN}"))
+            }
+            Self::Single { user: (uid, gid) } => {
+                // Without it the kernel refuses an unprivileged gid_map.
+                write("setgroups", "deny".into())?;
+                write("uid_map", format!("1000 {uid} 1"))?;
+                write("gid_map", format!("1000 {gid} 1"))
+            }
+            Self::Subordinate { user, start, len } => {
+                let tool = |program: &str, own: u32, first: u32| {
+                    let numbers = [pid.to_string(), "0".into(), own.to_string(), "1".into()];
+                    let rest = ["1".into(), first.to_string(), len.to_string()];
+                    let output = Command::new(program)
+                        .args(numbers.iter().chain(&rest))
+                        .output()
+                        .tried(&format!("start {program}"))?;
+                    if output.status.success() {
+                        return Ok(());
+                    }
+                    let text = String::from_utf8_lossy(&output.stderr);
+                    Err(Failure::internal(format!("{program}: {}", text.trim())))
+                };
+                tool("newuidmap", user.0, start.0)?;
+                tool("newgidmap", user.1, start.1)
+            }
+        }
+    }
+}
+
+/// What an ordinary user may map: subordinate ids where the tools and a range are there.
+#[must_use]
+pub fn for_user() -> IdMap {
+    let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let single = IdMap::Single { user };
+    if !(on_path("newuidmap") && on_path("newgidmap")) {
+        return single;
+    }
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let passwd = read("/etc/passwd");
+    let name = user_name(&passwd, user.0);
+    let find = |text: &str| subordinate_range(text, name, user.0);
+    match (find(&read("/etc/subuid")), find(&read("/etc/subgid"))) {
+        (Some((uid, uids)), Some((gid, gids))) => IdMap::Subordinate {
+            user,
+            start: (uid, gid),
+            // Inside must have 0 to 65534 at most, and at least `sandbox` and `nogroup`.
+            len: uids.min(gids).min(RANGE_LEN - 1),
+        },
+        _ => single,
+    }
+}
+
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
+/// Where tools are looked up when the environment says nothing, as in the launcher.
+pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+fn user_name(passwd: &str, uid: u32) -> Option<&str> {
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then_some(name)
+    })
+}
+
+/// First range of at least 1,000 ids in the text of /etc/subuid or /etc/subgid.
+fn subordinate_range(text: &str, name: Option<&str>, uid: u32) -> Option<(u32, u32)> {
+    text.lines().find_map(|line| {
+        let mut fields = line.trim().split(':');
+        let owner = fields.next()?;
+        let start: u32 = fields.next()?.parse().ok()?;
+        let len: u32 = fields.next()?.parse().ok()?;
+        let ours = Some(owner) == name || owner.parse() == Ok(uid);
+        (ours && len >= 1000).then_some((start, len))
+    })
+}
+
+/// Gives out id ranges of blocks that no other holm on the machine has.
+#[derive(Debug, Default)]
+pub struct IdRanges {
+    /// Locked blocks, each with its lock.
+    blocks: Vec<(u32, File)>,
+    /// Ranges not in use. The one unused for the longest time comes first.
+    free: std::collections::VecDeque<u32>,
+}
+
+impl IdRanges {
+    /// Takes a range.
+    pub fn take(&mut self, lock_dir: &Path) -> Result<u32, Failure> {
+        if self.free.is_empty() {
+            let block = self.lock_block(lock_dir)?;
+            self.free.extend((0..BLOCK).map(|n| FIRST + (block * BLOCK + n) * RANGE_LEN));
+        }
+        self.free.pop_front().ok_or_else(|| Failure::internal("no id range in a new block"))
+    }
+
+    /// Gives a range back.
+    pub fn give_back(&mut self, start: u32) {
+        self.free.push_back(start);
+    }
+
+    fn lock_block(&mut self, dir: &Path) -> Result<u32, Failure> {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir)
+            .tried("make the directory of id range locks")?;
+        for block in 0..BLOCKS {
+            if self.blocks.iter().any(|(ours, _)| *ours == block) {
+                continue;
+            }
+            let file = File::options()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .mode(0o600)
+                .open(dir.join(block.to_string()))
+                .tried("open an id range lock")?;
+            // The file is never removed: a lock on a removed file would protect nothing.
+            if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                self.blocks.push((block, file));
+                return Ok(block);
+            }
+        }
+        Err(Failure::of(
+            DriverErrorKind::HostExhausted,
+            "All ranges of user ids are in use on this host; end other sandboxes first.",
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_holders_never_share_a_range() {
+        let dir = std::env::temp_dir().join(format!("holm-idranges-{}", std::process::id()));
+        let (mut one, mut two) = (IdRanges::default(), IdRanges::default());
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..(BLOCK + 5) {
+            assert!(seen.insert(one.take(&dir).unwrap()));
+            assert!(seen.insert(two.take(&dir).unwrap()));
+        }
+        assert!(seen.iter().zip(seen.iter().skip(1)).all(|(a, b)| b - a >= RANGE_LEN));
+        let back = *seen.first().unwrap();
+        one.give_back(back);
+        let blocks = one.blocks.len();
+        let again: Vec<u32> = (0..BLOCK).map(|_| one.take(&dir).unwrap()).collect();
+        assert!(again.contains(&back), "a range that was given back is used again");
+        assert_eq!(one.blocks.len(), blocks, "no new block while there are free ranges");
+        drop((one, two));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn finds_a_users_subordinate_range() {
+        let text = "alice:100000:65536\n1007:300000:2000\nbob:1:10\nbob:500000:65536\n";
+        for (name, uid, want) in [
+            (Some("alice"), 1000, Some((100_000, 65_536))),
+            (Some("carol"), 1007, Some((300_000, 2000))),
+            (Some("bob"), 1001, Some((500_000, 65_536))),
+            (None, 1002, None),
+        ] {
+            assert_eq!(subordinate_range(text, name, uid), want, "{name:?} {uid}");
+        }
+        assert_eq!(user_name("root:x:0:0::/:\nbob:x:1001:5::/:\n", 1001), Some("bob"));
+    }
+}

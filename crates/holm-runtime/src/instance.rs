@@ -1,0 +1,168 @@
+//! One running holm on this machine: its directories, its lock, and what dead ones have left.
+//!
+//! Every holm has an id. The lock file of an id is held by the launcher for as long as it lives, so
+//! an id without a holder is dead, and whatever carries it may be removed by the next start.
+
+use std::fs::File;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+
+use crate::cgroup::{self, Tree};
+use crate::failure::{Attempt, Failure};
+use crate::options::Settings;
+
+/// This holm.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    pub id: String,
+    /// Holds the sockets.
+    pub runtime_dir: PathBuf,
+    data_dir: PathBuf,
+    /// Held until we are gone.
+    _lock: File,
+}
+
+/// What the next start must know to remove what is left.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Record {
+    runtime_dir: PathBuf,
+    cgroups: Vec<PathBuf>,
+}
+
+impl Instance {
+    /// Makes an id, its directories and its lock.
+    pub(crate) fn new(settings: &Settings) -> Result<Self, Failure> {
+        make_private(&settings.data_dir).tried("make the data directory")?;
+        make_private(&settings.runtime_dir).tried("make the runtime directory")?;
+        let all = settings.data_dir.join("instances");
+        make_private(&all).tried("make the directory of instances")?;
+        // Held so that nobody takes the new directory for a dead one before its lock is held.
+        let _guard = lock_all(&all)?;
+        let id = random_id()?;
+        let data_dir = all.join(&id);
+        let runtime_dir = settings.runtime_dir.join(&id);
+        make_private(&data_dir).tried("make the instance's directory")?;
+        let lock = open_lock(&data_dir).tried("make the instance's lock")?;
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .tried("lock the instance")?;
+        make_private(&runtime_dir).tried("make the instance's runtime directory")?;
+        let instance = Self { id, runtime_dir, data_dir, _lock: lock };
+        instance.record(None)?;
+        Ok(instance)
+    }
+
+    /// Name of the parent of its cgroups.
+    pub(crate) fn cgroup_name(&self) -> String {
+        format!("holm-{}", self.id)
+    }
+
+    /// Keeps what must be removed if we die.
+    pub(crate) fn record(&self, tree: Option<&Tree>) -> Result<(), Failure> {
+        let cgroups = tree.map(|tree| tree.dirs().iter().map(|dir| (*dir).to_owned()).collect());
+        let record =
+            Record { runtime_dir: self.runtime_dir.clone(), cgroups: cgroups.unwrap_or_default() };
+        let text = serde_json::to_vec(&record).tried("encode the record")?;
+        std::fs::write(self.data_dir.join("record.json"), text).tried("write the record")
+    }
+
+    /// Removes its directories. Sandboxes are gone by now.
+    pub(crate) fn remove(&self) {
+        // What cannot be removed now, the next start tries again.
+        let _ = std::fs::remove_dir_all(&self.runtime_dir);
+        let _ = std::fs::remove_dir_all(&self.data_dir);
+    }
+}
+
+/// True when another instance's directory is there, so that a sweep may find something.
+pub(crate) fn others(settings: &Settings, own: &str) -> bool {
+    let list = std::fs::read_dir(settings.data_dir.join("instances"));
+    list.is_ok_and(|list| {
+        list.flatten().any(|e| e.file_name() != own && e.file_type().is_ok_and(|t| t.is_dir()))
+    })
+}
+
+/// Removes what dead instances of the same directories have left.
+pub(crate) fn sweep(settings: &Settings) -> Result<(), Failure> {
+    let all = settings.data_dir.join("instances");
+    if !all.is_dir() {
+        return Ok(());
+    }
+    let _guard = lock_all(&all)?;
+    let list = std::fs::read_dir(&all).tried("list the instances")?;
+    for entry in list.flatten() {
+        let dir = entry.path();
+        if dir.is_dir()
+            && let Ok(lock) = open_lock(&dir)
+            && rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
+        {
+            remove_dead(&dir);
+        }
+    }
+    Ok(())
+}
+
+/// How long a sweep waits for killed processes to go.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn remove_dead(dir: &Path) {
+    let record: Record = std::fs::read(dir.join("record.json"))
+        .ok()
+        .and_then(|text| serde_json::from_slice(&text).ok())
+        .unwrap_or_default();
+    let start = std::time::Instant::now();
+    let mut pause = Duration::from_millis(1);
+    while !remove_groups(&record.cgroups) {
+        if start.elapsed() > PATIENCE {
+            // The directory stays, so that the next start tries again.
+            return;
+        }
+        // There is no event for "a cgroup of the old interface is empty".
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(100));
+    }
+    // Only what has our own form is ever removed below a recorded path.
+    let named_as_ours = record.runtime_dir.file_name() == dir.file_name();
+    if named_as_ours && record.runtime_dir.is_dir() {
+        let _ = std::fs::remove_dir_all(&record.runtime_dir);
+    }
+    let _ = std::fs::remove_dir_all(dir);
+}
+
+/// Kills what is in the groups and removes them. True when nothing is left.
+fn remove_groups(parents: &[PathBuf]) -> bool {
+    let mut gone = true;
+    for parent in parents.iter().filter(|parent| parent.is_dir()) {
+        let _ = cgroup::kill_all(parent);
+        let below = cgroup::subgroups(parent).unwrap_or_default();
+        let dirs = below.iter().map(PathBuf::as_path).chain([parent.as_path()]);
+        gone &= cgroup::remove_dirs(dirs).unwrap_or(false);
+    }
+    gone
+}
+
+fn lock_all(all: &Path) -> Result<File, Failure> {
+    let file = open_lock(all).tried("open the lock of instances")?;
+    rustix::fs::flock(&file, FlockOperation::LockExclusive).tried("lock the instances")?;
+    Ok(file)
+}
+
+fn open_lock(dir: &Path) -> std::io::Result<File> {
+    File::options().create(true).truncate(false).write(true).mode(0o600).open(dir.join("lock"))
+}
+
+/// A directory for us alone.
+fn make_private(path: &Path) -> std::io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// 12 hex digits.
+fn random_id() -> Result<String, Failure> {
+    let mut bytes = [0_u8; 6];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .tried("make an instance id")?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,157 @@
+//! PID 1 before it becomes the guest: it builds its own root and gives up everything it does not
+//! need. Runs in a fork of the launcher, inside all namespaces, single-threaded.
+
+mod confine;
+mod kernel;
+mod root;
+mod shown;
+mod target;
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::process::{DumpableBehavior, Signal};
+use rustix::thread::{Gid, Uid};
+
+use crate::channel::Channel;
+use crate::driver::DriverErrorKind;
+use crate::failure::{Attempt, Failure};
+use crate::ids::IdMap;
+use crate::message::{Answer, Identity, Order, Preparation};
+use crate::seccomp::Program;
+use crate::step::{Fault, Step, perform};
+use crate::sys;
+
+/// What PID 1 inherits from the launcher's memory.
+pub(crate) struct Start<'a> {
+    pub fault: Option<Fault>,
+    pub filter: &'a Program,
+}
+
+/// Runs in the child. Returns only by becoming the guest.
+pub(crate) fn main(channel: &Channel, start: &Start<'_>) -> ! {
+    sys::signals::reset();
+    sys::fds::close_others(&[0, 1, 2, channel.as_raw_fd()]);
+    let _ = rustix::thread::set_name(c"holm-blank");
+    let failure = match become_guest(channel, start) {
+        Ok(never) => match never {},
+        Err(failure) => failure,
+    };
+    // When nobody listens any more there is nobody to tell.
+    let _ = channel.send(&Answer::Failed(failure), &[]);
+    sys::process::exit_now(1)
+}
+
+/// A value that cannot exist.
+enum Never {}
+
+fn become_guest(channel: &Channel, start: &Start<'_>) -> Result<Never, Failure> {
+    let fault = start.fault;
+    let (preparation, fds) = match receive(channel)? {
+        (Order::Prepare(preparation), fds) => (*preparation, fds),
+        (other, _) => return Err(unexpected(&other)),
+    };
+    take_ids(preparation.ids)?;
+    die_with_launcher(channel)?;
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    let mounts = prepare(fault, &preparation, fds)?;
+    channel.send(&Answer::Prepared, &[]).tried("report the root")?;
+
+    let (identity, fds) = match receive(channel)? {
+        (Order::Become(identity), fds) => (*identity, fds),
+        (other, _) => return Err(unexpected(&other)),
+    };
+    let Ok([guest, socket]) = <[OwnedFd; 2]>::try_from(fds) else {
+        return Err(Failure::internal("PID 1 was not given guest and socket"));
+    };
+    perform(fault, Step::Identity, || root::name(&identity.hostname))?;
+    perform(fault, Step::Mounts, || shown::attach(&preparation.mounts, mounts))?;
+    if identity.wait {
+        match receive(channel)? {
+            (Order::Go, _) => {}
+            (other, _) => return Err(unexpected(&other)),
+        }
+    }
+    hand_over(channel, start, &preparation, &identity, &guest, &socket)
+}
+
+/// Everything that does not depend on which sandbox this will be. Answers the mounts to show.
+fn prepare(
+    fault: Option<Fault>,
+    preparation: &Preparation,
+    fds: Vec<OwnedFd>,
+) -> Result<Vec<OwnedFd>, Failure> {
+    let mut layers = root::Layers::sort(preparation, fds)?;
+    let mounts = std::mem::take(&mut layers.mounts);
+    let mounts = perform(fault, Step::Staging, || {
+        let mounts = shown::open(preparation, mounts)?;
+        root::enter_staging(preparation, &layers)?;
+        Ok(mounts)
+    })?;
+    let new_root = perform(fault, Step::Overlay, || root::mount_overlays(preparation))?;
+    perform(fault, Step::Kernel, || kernel::mount(&new_root, preparation.ids))?;
+    perform(fault, Step::Loopback, || sys::thread::loopback_up().tried("bring loopback up"))?;
+    perform(fault, Step::Pivot, || root::pivot(&new_root))?;
+    Ok(mounts)
+}
+
+fn hand_over(
+    channel: &Channel,
+    start: &Start<'_>,
+    preparation: &Preparation,
+    identity: &Identity,
+    guest: &OwnedFd,
+    socket: &OwnedFd,
+) -> Result<Never, Failure> {
+    perform(start.fault, Step::Privileges, || confine::privileges(&identity.cpus))?;
+    perform(start.fault, Step::Seccomp, || confine::system_calls(start.filter))?;
+    perform(start.fault, Step::Exec, || {
+        channel.send(&Answer::Starting, &[]).tried("report the start")?;
+        Err(confine::execute(channel, guest, socket, preparation.ids))
+    })
+}
+
+fn receive(channel: &Channel) -> Result<(Order, Vec<OwnedFd>), Failure> {
+    match channel.receive().tried("wait for orders")? {
+        Some(order) => Ok(order),
+        // Whoever made us gave up, or is gone.
+        None => sys::process::exit_now(0),
+    }
+}
+
+fn unexpected(order: &Order) -> Failure {
+    Failure::internal(format!("unexpected order {order:?}"))
+}
+
+/// Becomes root inside (or `sandbox`, where that is all that there is).
+fn take_ids(ids: IdMap) -> Result<(), Failure> {
+    let (uid, gid) = if ids.is_single() { (1000, 1000) } else { (0, 0) };
+    if !ids.is_single() {
+        rustix::thread::set_thread_groups(&[]).tried("drop supplementary groups")?;
+    }
+    let gid = Gid::from_raw(gid);
+    let uid = Uid::from_raw(uid);
+    rustix::thread::set_thread_res_gid(gid, gid, gid).tried("set the group")?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid).tried("set the user")?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .tried("make PID 1 unreadable")
+}
+
+/// Set after the last change of ids, which clears it.
+fn die_with_launcher(channel: &Channel) -> Result<(), Failure> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .tried("ask to die with the launcher")?;
+    // The launcher may have died before. Its descriptors are closed before its children learn of
+    // its death, so in that case the channel shows it now.
+    let mut ready = [rustix::event::PollFd::new(channel, rustix::event::PollFlags::empty())];
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut ready, Some(&now)).tried("look for the launcher")?;
+    if ready[0].revents().contains(rustix::event::PollFlags::HUP) {
+        sys::process::exit_now(0);
+    }
+    Ok(())
+}
+
+/// The failure for a layer of isolation that the host does not give.
+fn unavailable(text: &str, cause: impl std::fmt::Display) -> Failure {
+    Failure::of(DriverErrorKind::IsolationUnavailable, text).because(cause)
+}

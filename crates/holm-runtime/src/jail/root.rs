@@ -1,0 +1,253 @@
+//! The root: overlays of read-only layers below the sandbox's own disk, then pivot.
+//!
+//! Everything is put together in a memory file system that only this mount namespace sees and that
+//! goes away with the old root. All names in it are relative, so that the mount table inside shows
+//! no path of the host.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, UnmountFlags,
+};
+
+use super::target;
+use crate::failure::{Attempt, Failure};
+use crate::message::{Disk, Layer, Preparation, Tree};
+use crate::sys;
+
+/// Directories where the staging area may be mounted; one of them exists everywhere.
+const PLACES: [&str; 4] = ["/tmp", "/mnt", "/run", "/var"];
+
+/// The descriptors of a preparation, in order.
+pub(super) struct Layers {
+    disk: Option<OwnedFd>,
+    /// Skeleton, then for each tree its lower and what hides entries of it.
+    read_only: Vec<OwnedFd>,
+    pub mounts: Vec<OwnedFd>,
+}
+
+impl Layers {
+    pub(super) fn sort(preparation: &Preparation, fds: Vec<OwnedFd>) -> Result<Self, Failure> {
+        let mut fds = fds.into_iter();
+        let disk = match preparation.disk {
+            Disk::Fd => fds.next(),
+            Disk::Memory(_) => None,
+        };
+        let count = layers(preparation).filter(|(_, layer)| matches!(layer, Layer::Fd)).count();
+        let read_only: Vec<_> = fds.by_ref().take(count).collect();
+        let mounts: Vec<_> = fds.collect();
+        let complete = read_only.len() == count
+            && disk.is_some() == matches!(preparation.disk, Disk::Fd)
+            && (!preparation.mounts_by_fd || mounts.len() == preparation.mounts.len());
+        if complete {
+            Ok(Self { disk, read_only, mounts })
+        } else {
+            Err(Failure::internal("PID 1 was not given all layers"))
+        }
+    }
+}
+
+/// All read-only layers with the names that they have in the staging area.
+fn layers(preparation: &Preparation) -> impl Iterator<Item = (String, &Layer)> {
+    let trees = preparation.trees.iter().flat_map(|tree| {
+        let lower = (format!("l-{}", tree.name), &tree.lower);
+        let hide = tree.hide.as_ref().map(|hide| (format!("h-{}", tree.name), hide));
+        std::iter::once(lower).chain(hide)
+    });
+    std::iter::once(("s".to_owned(), &preparation.skeleton)).chain(trees)
+}
+
+/// Makes the staging area the working directory, with all layers mounted in it.
+pub(super) fn enter_staging(preparation: &Preparation, layers_in: &Layers) -> Result<(), Failure> {
+    // Nothing that we mount may reach other namespaces, and nothing from there us.
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", private).tried("make mounts private")?;
+    // Paths of the host are opened before the staging area may hide them.
+    let mut fds = layers_in.read_only.iter();
+    let mut opened: Vec<(String, Option<OwnedFd>)> = Vec::new();
+    for (name, layer) in layers(preparation) {
+        let own = match layer {
+            Layer::Fd => None,
+            Layer::Path(path) => Some(open_layer(path)?),
+        };
+        opened.push((name, own));
+    }
+    mount_staging()?;
+    for (name, own) in &opened {
+        mkdir(name, 0o755)?;
+        let mount = match own {
+            Some(own) => own,
+            None => fds.next().ok_or_else(|| Failure::internal("a layer is missing"))?,
+        };
+        attach(mount, name)?;
+    }
+    mkdir("d", 0o755)?;
+    match (&layers_in.disk, &preparation.disk) {
+        (Some(disk), _) => attach(disk, "d")?,
+        (None, Disk::Memory(size)) => {
+            let context = open_fs("tmpfs")?;
+            set(&context, "size", &size.bytes.to_string())?;
+            set(&context, "nr_inodes", &size.inodes.to_string())?;
+            set(&context, "mode", "0755")?;
+            let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+            attach(&mount_fs(&context, attributes)?, "d")?;
+        }
+        (None, Disk::Fd) => return Err(Failure::internal("the disk is missing")),
+    }
+    prepare_upper(preparation)
+}
+
+fn mount_staging() -> Result<(), Failure> {
+    let context = open_fs("tmpfs")?;
+    set(&context, "size", "65536")?;
+    set(&context, "mode", "0755")?;
+    let mount = mount_fs(&context, MountAttrFlags::MOUNT_ATTR_NOSUID)?;
+    let place = PLACES
+        .iter()
+        .find(|place| Path::new(place).is_dir())
+        .ok_or_else(|| Failure::internal("no directory to mount the staging area on"))?;
+    attach(&mount, place)?;
+    rustix::process::fchdir(&mount).tried("enter the staging area")
+}
+
+/// An ordinary user's layer, opened in our own namespace. With all mounts below it: the kernel
+/// lets nobody look below a mount that came from the host's namespace.
+fn open_layer(path: &Path) -> Result<OwnedFd, Failure> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
+    let mount = rustix::mount::open_tree(CWD, path, flags)
+        .tried(&format!("open layer {}", path.display()))?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
+        | MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV;
+    sys::mounts::set_attributes(&mount, attributes, None, true)
+        .tried(&format!("make layer {} read-only", path.display()))?;
+    Ok(mount)
+}
+
+/// Directories of the disk, and what is the sandbox's own from the start. Written into the upper
+/// layer before it is an upper layer, so that nothing is copied up.
+fn prepare_upper(preparation: &Preparation) -> Result<(), Failure> {
+    let names = preparation.trees.iter().map(|tree| tree.name.as_str());
+    for name in std::iter::once("root").chain(names) {
+        mkdir(&format!("d/{name}"), 0o755)?;
+        mkdir(&format!("d/{name}/u"), 0o755)?;
+        mkdir(&format!("d/{name}/w"), 0o755)?;
+    }
+    for dir in ["d/root/u/etc", "d/root/u/home", "d/root/u/home/sandbox", "d/root/u/workspace"] {
+        mkdir(dir, 0o755)?;
+    }
+    if !preparation.ids.is_single() {
+        let (uid, gid) = (rustix::fs::Uid::from_raw(1000), rustix::fs::Gid::from_raw(1000));
+        for dir in ["d/root/u/home/sandbox", "d/root/u/workspace"] {
+            rustix::fs::chown(dir, Some(uid), Some(gid)).tried("give a directory to the user")?;
+        }
+    }
+    for file in ["d/root/u/etc/hostname", "d/root/u/etc/hosts"] {
+        std::fs::write(file, "").tried("make a file of the host name")?;
+    }
+    Ok(())
+}
+
+/// Mounts the root's overlay and those of the host's trees on it. Answers the root.
+pub(super) fn mount_overlays(preparation: &Preparation) -> Result<OwnedFd, Failure> {
+    mkdir("r", 0o755)?;
+    let root = overlay("s", "d/root")?;
+    attach(&root, "r")?;
+    for tree in &preparation.trees {
+        let mount = overlay(&lower_of(tree), &format!("d/{}", tree.name))?;
+        let place = target::directory(&root, &tree.name)
+            .tried(&format!("find the place of /{}", tree.name))?;
+        target::move_to(&mount, &place).tried("mount a tree of the host")?;
+    }
+    Ok(root)
+}
+
+fn lower_of(tree: &Tree) -> String {
+    match tree.hide {
+        Some(_) => format!("h-{0}:l-{0}", tree.name),
+        None => format!("l-{}", tree.name),
+    }
+}
+
+fn overlay(lower: &str, disk: &str) -> Result<OwnedFd, Failure> {
+    let context = open_fs("overlay")?;
+    set(&context, "lowerdir", lower)?;
+    set(&context, "upperdir", &format!("{disk}/u"))?;
+    set(&context, "workdir", &format!("{disk}/w"))?;
+    // `userxattr`: what an overlay in a user namespace may store, and the same in all modes.
+    // `volatile`: never wait for the disk; the layer is used once.
+    for flag in ["userxattr", "volatile"] {
+        rustix::mount::fsconfig_set_flag(&context, flag).tried(&format!("overlay {flag}"))?;
+    }
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    mount_fs(&context, attributes).map_err(|failure| {
+        super::unavailable(
+            "The host's kernel cannot mount an overlay in a user namespace (Linux 5.11 or later \
+             can; the module \"overlay\" must be loaded).",
+            failure.internal,
+        )
+    })
+}
+
+/// Makes `root` the root and lets go of the old one.
+pub(super) fn pivot(root: &OwnedFd) -> Result<(), Failure> {
+    let refused = |what: &str, errno: rustix::io::Errno| {
+        super::unavailable(
+            "The host does not let a process change its root (pivot_root).",
+            format!("{what}: {errno}"),
+        )
+    };
+    rustix::process::fchdir(root).map_err(|errno| refused("enter the root", errno))?;
+    rustix::process::pivot_root(".", ".").map_err(|errno| refused("pivot_root", errno))?;
+    // The old root lies on top of the new one now, under the same name.
+    rustix::mount::unmount(".", UnmountFlags::DETACH)
+        .map_err(|errno| refused("unmount the old root", errno))?;
+    rustix::process::chdir("/").map_err(|errno| refused("enter /", errno))
+}
+
+/// Host name, and the files that hold it. Nobody but us has run in this root yet.
+pub(super) fn name(hostname: &str) -> Result<(), Failure> {
+    rustix::system::sethostname(hostname.as_bytes()).tried("set the host name")?;
+    let hosts = format!(
+        "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 {hostname}\n"
+    );
+    for (file, text) in [("/etc/hostname", format!("{hostname}\n")), ("/etc/hosts", hosts)] {
+        std::fs::write(file, text).tried(&format!("write {file}"))?;
+    }
+    Ok(())
+}
+
+pub(super) fn open_fs(kind: &str) -> Result<OwnedFd, Failure> {
+    rustix::mount::fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC).tried(&format!("open {kind}"))
+}
+
+pub(super) fn set(context: &OwnedFd, key: &str, value: &str) -> Result<(), Failure> {
+    rustix::mount::fsconfig_set_string(context, key, value).tried(&format!("set {key}={value}"))
+}
+
+pub(super) fn mount_fs(context: &OwnedFd, attributes: MountAttrFlags) -> Result<OwnedFd, Failure> {
+    rustix::mount::fsconfig_create(context).tried("make a file system")?;
+    rustix::mount::fsmount(context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+        .tried("mount a file system")
+}
+
+/// Puts a detached mount at a path of our own making.
+fn attach(mount: &impl AsFd, place: &str) -> Result<(), Failure> {
+    rustix::mount::move_mount(mount, "", CWD, place, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+        .tried(&format!("mount at {place}"))
+}
+
+fn mkdir(path: &str, mode: u32) -> Result<(), Failure> {
+    rustix::fs::mkdir(path, Mode::from_raw_mode(mode)).tried(&format!("make {path}"))
+}
+
+/// Opens something below the staging area or the old root.
+pub(super) fn open_path(path: &str) -> Result<OwnedFd, Failure> {
+    rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .tried(&format!("open {path}"))
+}

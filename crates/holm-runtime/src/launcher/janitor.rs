@@ -1,0 +1,59 @@
+//! A helper process that takes disks apart: an unmount may wait for writes, and the launcher waits
+//! for nothing.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::process::{Pid, WaitOptions};
+
+use crate::channel::Channel;
+use crate::failure::{Attempt, Failure};
+use crate::sys;
+use crate::sys::process::{Forked, Parentage, fork_into};
+
+/// The helper.
+pub(super) struct Janitor {
+    pub pid: i32,
+    channel: Channel,
+}
+
+impl Janitor {
+    pub(super) fn start() -> Result<Self, Failure> {
+        let (ours, theirs) = Channel::pair().tried("make a channel")?;
+        match fork_into(0, Parentage::Child, None).tried("start the janitor")? {
+            Forked::Child => {
+                sys::signals::reset();
+                sys::fds::close_others(&[0, 1, 2, theirs.as_raw_fd()]);
+                let _ = rustix::thread::set_name(c"holm-janitor");
+                work(&theirs)
+            }
+            Forked::Parent(pid, _) => Ok(Self { pid: pid.as_raw_nonzero().get(), channel: ours }),
+        }
+    }
+
+    /// Hands a disk over. False when the helper is gone.
+    pub(super) fn give(&self, disk: &OwnedFd) -> bool {
+        self.channel.send(&(), &[disk.as_fd()]).is_ok()
+    }
+
+    /// Lets it finish, and waits for that.
+    pub(super) fn finish(self) {
+        let pid = Pid::from_raw(self.pid);
+        drop(self.channel);
+        if pid.is_some() {
+            // Already reaped is as good.
+            let _ =
+                rustix::io::retry_on_intr(|| rustix::process::waitpid(pid, WaitOptions::empty()));
+        }
+    }
+}
+
+fn work(channel: &Channel) -> ! {
+    while let Ok(Some(((), disks))) = channel.receive::<()>() {
+        for disk in disks {
+            // Without this the unmount would write out what is about to be deleted. An error only
+            // means that it does.
+            let _ = sys::mounts::shutdown_ext4(&disk);
+        }
+    }
+    sys::process::exit_now(0)
+}

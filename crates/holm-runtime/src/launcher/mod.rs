@@ -1,0 +1,303 @@
+//! The launcher: a single-threaded process that owns every sandbox of one holm. It forks builders
+//! for what is slow, is the parent of every PID 1, and is the one place where sandboxes are undone.
+//! When its control socket closes it removes everything and ends.
+
+mod guest;
+mod host;
+mod janitor;
+mod slot;
+mod start;
+mod undo;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::process::{WaitOptions, WaitStatus};
+
+use crate::channel::{Channel, encode};
+use crate::driver::SandboxSpec;
+use crate::failure::Failure;
+use crate::message::{Event, Request};
+use crate::sys;
+use host::Host;
+use slot::{Order, Slot};
+
+/// Runs the launcher on the socket at descriptor 3. `guest` is the program of PID 1.
+pub fn main(guest: &'static [u8]) -> ! {
+    sys::signals::ignore_requests();
+    crate::step::this_is_the_launcher();
+    // A session of its own, so that no terminal's signal reaches it. It fails only for a group
+    // leader, which has no need of it.
+    let _ = rustix::process::setsid();
+    let _ = rustix::process::chdir("/");
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    let Some(control) = sys::fds::take_control() else { sys::process::exit_now(2) };
+    if rustix::io::fcntl_setfd(&control, rustix::io::FdFlags::CLOEXEC).is_err() {
+        sys::process::exit_now(2);
+    }
+    let control = Channel::from_fd(control);
+    let event = match control.receive::<Request>() {
+        Ok(Some((Request::Start(settings), _))) => {
+            match Launcher::start(*settings, guest, &control) {
+                Ok(mut launcher) => {
+                    launcher.run();
+                    sys::process::exit_now(0)
+                }
+                Err(failure) => Event::Unusable(failure),
+            }
+        }
+        Ok(Some((Request::Doctor(settings), _))) => crate::doctor::answer(&settings, guest),
+        _ => sys::process::exit_now(2),
+    };
+    let _ = control.send(&event, &[]);
+    sys::process::exit_now(0)
+}
+
+/// The state of the launcher.
+struct Launcher<'a> {
+    control: &'a Channel,
+    /// Messages that the owner has not taken yet.
+    unsent: VecDeque<Vec<u8>>,
+    exits: OwnedFd,
+    host: Host,
+    slots: BTreeMap<u64, Slot>,
+    next_slot: u64,
+    /// Owners that wait for everything to be gone.
+    shutdown: Vec<u64>,
+    /// No new sandboxes.
+    closing: bool,
+    /// The owner is gone.
+    orphaned: bool,
+    /// A blank could not be made; none is tried until a sandbox was.
+    blanks_fail: bool,
+}
+
+impl<'a> Launcher<'a> {
+    fn start(
+        settings: crate::options::Settings,
+        guest: &[u8],
+        control: &'a Channel,
+    ) -> Result<Self, Failure> {
+        let host = Host::find(settings, guest)?;
+        let exits = sys::signals::child_exits()
+            .map_err(|errno| Failure::internal(format!("watch for exits: {errno}")))?;
+        let mut launcher = Self {
+            control,
+            unsent: VecDeque::new(),
+            exits,
+            host,
+            slots: BTreeMap::new(),
+            next_slot: 0,
+            shutdown: Vec::new(),
+            closing: false,
+            orphaned: false,
+            blanks_fail: false,
+        };
+        launcher.tell(&Event::Ready { instance: launcher.host.instance.id.clone() });
+        launcher.host.sweep_others();
+        Ok(launcher)
+    }
+
+    /// Until the owner is gone and nothing of ours is left.
+    fn run(&mut self) {
+        loop {
+            self.advance();
+            if self.orphaned && self.slots.is_empty() {
+                self.host.close();
+                return;
+            }
+            self.wait();
+        }
+    }
+
+    /// Sleeps until something happens, and takes note of it.
+    fn wait(&mut self) {
+        enum Source {
+            Control,
+            Exits,
+            Report(u64),
+            Init(u64),
+        }
+        let mut sources = vec![Source::Exits];
+        let mut fds = vec![PollFd::new(&self.exits, PollFlags::IN)];
+        if !self.orphaned {
+            let mut flags = PollFlags::IN;
+            flags.set(PollFlags::OUT, !self.unsent.is_empty());
+            sources.push(Source::Control);
+            fds.push(PollFd::new(self.control, flags));
+        }
+        for (id, slot) in &self.slots {
+            if let Some(report) = &slot.report {
+                sources.push(Source::Report(*id));
+                fds.push(PollFd::new(report, PollFlags::IN));
+            }
+            if let Some(channel) = &slot.channel {
+                sources.push(Source::Init(*id));
+                fds.push(PollFd::new(channel, PollFlags::IN));
+            }
+        }
+        // Removing a cgroup is the one thing without an event of its own.
+        let soon = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+        let retry = self.slots.values().any(|slot| slot.retry).then_some(&soon);
+        match rustix::event::poll(&mut fds, retry) {
+            Ok(_) | Err(Errno::INTR) => {}
+            // Only for lack of memory; the next round tries again.
+            Err(_) => return,
+        }
+        let ready: Vec<Source> = sources
+            .into_iter()
+            .zip(&fds)
+            .filter(|(_, fd)| !fd.revents().is_empty())
+            .map(|(source, _)| source)
+            .collect();
+        for source in ready {
+            match source {
+                Source::Exits => self.reap(),
+                Source::Control => self.serve_owner(),
+                Source::Report(id) => self.read_report(id),
+                Source::Init(id) => self.read_init(id),
+            }
+        }
+    }
+
+    fn serve_owner(&mut self) {
+        self.flush();
+        // A bounded number at a time, so that a busy owner does not starve the rest.
+        for _ in 0..64 {
+            match self.control.try_receive::<Request>() {
+                Ok(Some((request, _))) => self.obey(request),
+                Err(Errno::AGAIN | Errno::INTR) => return,
+                // The owner is gone, or sends what no owner sends.
+                Ok(None) | Err(_) => {
+                    self.orphaned = true;
+                    self.end_all();
+                    return;
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, request: Request) {
+        match request {
+            Request::Create { seq, spec } => self.create(seq, *spec),
+            Request::Destroy { seq, id } => self.destroy(seq, &id),
+            Request::Cancel { seq } => {
+                if let Some(slot) = self.slots.values_mut().find(|slot| slot.seq == Some(seq)) {
+                    slot.end(None);
+                }
+            }
+            Request::Shutdown { seq } => {
+                self.shutdown.push(seq);
+                self.end_all();
+            }
+            // Only ever the first message.
+            Request::Start(_) | Request::Doctor(_) => {}
+        }
+    }
+
+    fn create(&mut self, seq: u64, spec: SandboxSpec) {
+        let refused = if self.closing {
+            Some(Failure::internal("create after shutdown"))
+        } else if !crate::template::is_known(&spec.template) {
+            Some(crate::template::unknown(&spec.template))
+        } else if self.find(&spec.id).is_some() {
+            Some(Failure::internal(format!("{} exists already", spec.id)))
+        } else {
+            None
+        };
+        if let Some(failure) = refused {
+            self.tell(&Event::Failed { seq, failure });
+            return;
+        }
+        let order = Order { seq, spec };
+        if let Some(id) = self.ready_blank(&order.spec) {
+            if let Some(slot) = self.slots.get_mut(&id) {
+                slot.claim(order);
+            }
+            self.begin(id);
+            return;
+        }
+        self.build(Some(order));
+    }
+
+    /// The sandbox of that name.
+    fn find(&self, sandbox: &str) -> Option<u64> {
+        self.slots.iter().find(|(_, slot)| slot.is_named(sandbox)).map(|(id, _)| *id)
+    }
+
+    fn destroy(&mut self, seq: Option<u64>, sandbox: &str) {
+        match self.find(sandbox).and_then(|id| self.slots.get_mut(&id)) {
+            Some(slot) => {
+                slot.waiters.extend(seq);
+                slot.end(None);
+            }
+            None => {
+                if let Some(seq) = seq {
+                    self.tell(&Event::Done { seq, failure: None });
+                }
+            }
+        }
+    }
+
+    fn end_all(&mut self) {
+        self.closing = true;
+        self.slots.values_mut().for_each(|slot| slot.end(None));
+    }
+
+    /// Takes note of children that are gone.
+    fn reap(&mut self) {
+        let mut info = [0_u8; 1024];
+        // Only to make the descriptor quiet; what it says is less than what wait tells.
+        while rustix::io::read(&self.exits, &mut info).is_ok_and(|n| n > 0) {}
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            let pid = pid.as_raw_nonzero().get();
+            if self.host.is_helper_gone(pid) {
+                continue;
+            }
+            for slot in self.slots.values_mut() {
+                slot.note_exit(pid);
+            }
+            self.note_death(pid, status);
+        }
+    }
+
+    /// Tells the owner about a PID 1 that ended by itself.
+    fn note_death(&mut self, pid: i32, status: WaitStatus) {
+        let found = self.slots.values_mut().find(|slot| slot.init_pid == Some(pid));
+        let Some(slot) = found else { return };
+        if !slot.running || slot.ending {
+            return;
+        }
+        let killed = status.terminating_signal() == Some(libc::SIGKILL);
+        let out_of_memory = killed && slot.was_out_of_memory();
+        if let Some(id) = slot.sandbox() {
+            let event = Event::Exited { id: id.to_owned(), out_of_memory };
+            self.tell(&event);
+        }
+    }
+
+    /// Sends to the owner, or keeps it until the owner reads.
+    fn tell(&mut self, event: &Event) {
+        if self.orphaned {
+            return;
+        }
+        // Events are small; one that cannot be encoded does not exist.
+        if let Ok(bytes) = encode(event) {
+            self.unsent.push_back(bytes);
+        }
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        while let Some(bytes) = self.unsent.front() {
+            match self.control.try_send_bytes(bytes) {
+                Ok(()) => drop(self.unsent.pop_front()),
+                Err(Errno::AGAIN | Errno::NOBUFS) => return,
+                // The owner is gone; its socket will say so.
+                Err(_) => self.unsent.clear(),
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! A sandbox on its way from nothing, over a blank, to a running one, and back to nothing.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use crate::cgroup::{Control as _, Group};
+use crate::channel::Channel;
+use crate::driver::SandboxSpec;
+use crate::failure::Failure;
+use crate::ids::IdMap;
+use crate::options::DiskSize;
+use crate::step::Step;
+
+/// Who asked for a sandbox, and what for.
+#[derive(Debug)]
+pub(super) struct Order {
+    pub seq: u64,
+    pub spec: SandboxSpec,
+}
+
+/// Everything of one sandbox that the launcher holds.
+#[derive(Debug)]
+pub(super) struct Slot {
+    /// Name of its cgroup.
+    pub name: String,
+    pub group: Option<Group>,
+    pub size: DiskSize,
+    /// The start of its id range, to be given back.
+    pub range: Option<u32>,
+    pub ids: IdMap,
+    pub builder: Option<i32>,
+    /// The builder's reports.
+    pub report: Option<Channel>,
+    /// To PID 1, until the guest has taken over.
+    pub channel: Option<Channel>,
+    pub init_pid: Option<i32>,
+    pub init: Option<OwnedFd>,
+    pub init_gone: bool,
+    /// A directory of its disk.
+    pub disk: Option<OwnedFd>,
+    pub socket: Option<PathBuf>,
+    /// PID 1 is in its cgroups.
+    pub joined: bool,
+    /// PID 1 has built the root.
+    pub prepared: bool,
+    /// PID 1 was told who it is.
+    pub told: bool,
+    /// PID 1 still waits for the cgroups.
+    pub waits: bool,
+    /// PID 1 has said that the guest comes next.
+    pub starting: bool,
+    /// The guest has taken over.
+    pub running: bool,
+    /// It is being undone.
+    pub ending: bool,
+    /// The last steps that are already undone.
+    pub undone: usize,
+    /// Undoing must be tried again soon.
+    pub retry: bool,
+    /// When undoing got stuck for good.
+    pub stuck_since: Option<std::time::Instant>,
+    pub failure: Option<Failure>,
+    order: Option<Order>,
+    /// Number of the order, also after it was answered.
+    pub seq: Option<u64>,
+    sandbox: Option<String>,
+    /// Processors that it was given.
+    pub cpus: Vec<usize>,
+    pub waiters: Vec<u64>,
+}
+
+impl Slot {
+    pub(super) fn new(
+        name: String,
+        group: Option<Group>,
+        size: DiskSize,
+        ids: IdMap,
+        order: Option<Order>,
+    ) -> Self {
+        let seq = order.as_ref().map(|order| order.seq);
+        let sandbox = order.as_ref().map(|order| order.spec.id.clone());
+        let range = if let IdMap::Range { start } = ids { Some(start) } else { None };
+        Self {
+            name,
+            group,
+            size,
+            range,
+            ids,
+            builder: None,
+            report: None,
+            channel: None,
+            init_pid: None,
+            init: None,
+            init_gone: false,
+            disk: None,
+            socket: None,
+            joined: false,
+            prepared: false,
+            told: false,
+            waits: false,
+            starting: false,
+            running: false,
+            ending: false,
+            undone: 0,
+            retry: false,
+            stuck_since: None,
+            failure: None,
+            order,
+            seq,
+            sandbox,
+            cpus: Vec::new(),
+            waiters: Vec::new(),
+        }
+    }
+
+    /// True when a create may take it.
+    pub(super) fn is_ready_blank(&self) -> bool {
+        self.is_blank() && self.joined && self.prepared
+    }
+
+    /// True when it belongs to nobody yet.
+    pub(super) fn is_blank(&self) -> bool {
+        self.sandbox.is_none() && !self.ending
+    }
+
+    pub(super) fn is_named(&self, sandbox: &str) -> bool {
+        self.sandbox.as_deref() == Some(sandbox)
+    }
+
+    pub(super) fn sandbox(&self) -> Option<&str> {
+        self.sandbox.as_deref()
+    }
+
+    pub(super) fn claim(&mut self, order: Order) {
+        self.seq = Some(order.seq);
+        self.sandbox = Some(order.spec.id.clone());
+        self.order = Some(order);
+    }
+
+    pub(super) fn order(&self) -> Option<&Order> {
+        self.order.as_ref()
+    }
+
+    /// The order, once it is to be answered.
+    pub(super) fn take_order(&mut self) -> Option<Order> {
+        self.order.take()
+    }
+
+    /// Begins to undo it. The first reason counts.
+    pub(super) fn end(&mut self, failure: Option<Failure>) {
+        if self.failure.is_none() && !self.ending {
+            self.failure = failure;
+        }
+        self.ending = true;
+    }
+
+    /// One of its processes may be gone.
+    pub(super) fn note_exit(&mut self, pid: i32) {
+        if self.builder == Some(pid) {
+            self.builder = None;
+        }
+        if self.init_pid == Some(pid) {
+            self.init_gone = true;
+        }
+    }
+
+    pub(super) fn was_out_of_memory(&self) -> bool {
+        self.group.as_ref().and_then(|group| group.usage().oom_kills).is_some_and(|kills| kills > 0)
+    }
+
+    /// The step that is undone next, from the last to the first.
+    pub(super) fn next_undo(&self) -> Option<Step> {
+        Step::ALL.iter().rev().nth(self.undone).copied()
+    }
+}

@@ -1,0 +1,243 @@
+//! Making sandboxes: blanks ahead of time, and the way from an order to a running guest.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+
+use super::Launcher;
+use super::slot::{Order, Slot};
+use crate::builder::{self, Plan};
+use crate::cgroup::{Control as _, Limits};
+use crate::channel::Channel;
+use crate::driver::SandboxSpec;
+use crate::failure::{Attempt, Failure};
+use crate::jail;
+use crate::message::{Answer, Created, Event, Identity, Report};
+use crate::options::DiskSize;
+use crate::step::{Step, perform};
+use crate::sys::process::{Forked, Parentage, fork_into};
+
+impl Launcher<'_> {
+    /// A blank that fits.
+    pub(super) fn ready_blank(&self, spec: &SandboxSpec) -> Option<u64> {
+        let size = DiskSize { bytes: spec.disk_bytes, inodes: spec.disk_inodes };
+        if !spec.mounts.is_empty() {
+            return None;
+        }
+        let fits = |slot: &Slot| slot.is_ready_blank() && slot.size == size;
+        self.slots.iter().find(|(_, slot)| fits(slot)).map(|(id, _)| *id)
+    }
+
+    /// Makes blanks until there are enough. One at a time, and only when no create is under way,
+    /// so that none has to share a processor with it.
+    pub(super) fn refill(&mut self) {
+        let blanks = self.slots.values().filter(|slot| slot.is_blank()).count();
+        let busy = self.slots.values().any(|slot| {
+            !slot.ending && if slot.is_blank() { !slot.is_ready_blank() } else { !slot.running }
+        });
+        if blanks < self.host.settings.blanks && !busy && !self.blanks_fail {
+            self.build(None);
+        }
+    }
+
+    /// Starts a builder, for an order or for a blank.
+    pub(super) fn build(&mut self, order: Option<Order>) {
+        let seq = order.as_ref().map(|order| order.seq);
+        if let Err(failure) = self.try_build(order) {
+            match seq {
+                Some(seq) => self.tell(&Event::Failed { seq, failure }),
+                None => self.blanks_fail = true,
+            }
+        }
+    }
+
+    fn try_build(&mut self, order: Option<Order>) -> Result<(), Failure> {
+        let ids = self.host.take_ids()?;
+        let number = self.next_slot;
+        self.next_slot += 1;
+        let spec = order.as_ref().map(|order| &order.spec);
+        let name = spec.map_or_else(|| format!("blank-{number}"), |spec| spec.id.clone());
+        let size = spec.map_or(self.host.settings.blank_disk, |spec| DiskSize {
+            bytes: spec.disk_bytes,
+            inodes: spec.disk_inodes,
+        });
+        let mounts = spec.map(|spec| spec.mounts.clone()).unwrap_or_default();
+        let group = self.host.cgroups.as_ref().map(|tree| tree.group(&name));
+        let mut slot = Slot::new(name, group.clone(), size, ids, order);
+        let result = self.fork_builder(&mut slot, mounts);
+        match result {
+            Ok(()) => {
+                self.slots.insert(number, slot);
+                Ok(())
+            }
+            Err(failure) => {
+                if let Some(range) = slot.range {
+                    self.host.ranges.give_back(range);
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    fn fork_builder(
+        &mut self,
+        slot: &mut Slot,
+        mounts: Vec<crate::driver::MountRo>,
+    ) -> Result<(), Failure> {
+        let (ours, init) = Channel::pair().tried("make a channel")?;
+        let (report, builders) = Channel::pair().tried("make a channel")?;
+        match fork_into(0, Parentage::Child, None).map_err(builder::no_namespaces)? {
+            Forked::Child => builder::main(&Plan {
+                settings: &self.host.settings,
+                group: slot.group.clone(),
+                disk: &self.host.disk,
+                size: slot.size,
+                ids: slot.ids,
+                mounts,
+                init,
+                launcher: &ours,
+                report: builders,
+                jail: jail::Start { fault: self.host.settings.fault, filter: &self.host.filter },
+            }),
+            Forked::Parent(pid, _) => {
+                slot.builder = Some(pid.as_raw_nonzero().get());
+                slot.report = Some(report);
+                slot.channel = Some(ours);
+                Ok(())
+            }
+        }
+    }
+
+    /// Something from a builder.
+    pub(super) fn read_report(&mut self, id: u64) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let Some(report) = &slot.report else { return };
+        match report.try_receive::<Report>() {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Ok(Some((Report::Cloned { pid }, fds))) => {
+                let mut fds = fds.into_iter();
+                slot.init = fds.next();
+                slot.disk = fds.next();
+                slot.init_pid = Some(pid);
+                self.begin(id);
+            }
+            Ok(Some((Report::Joined, _))) => {
+                slot.joined = true;
+                slot.report = None;
+                self.let_go(id);
+            }
+            Ok(Some((Report::Failed(failure), _))) => {
+                slot.report = None;
+                slot.end(Some(failure));
+            }
+            Ok(None) | Err(_) => {
+                slot.report = None;
+                slot.end(Some(Failure::internal("the builder died")));
+            }
+        }
+    }
+
+    /// Tells PID 1 who it is, once it exists and somebody wants it.
+    pub(super) fn begin(&mut self, id: u64) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        if slot.ending || slot.told || slot.init_pid.is_none() || slot.order().is_none() {
+            return;
+        }
+        slot.told = true;
+        let cpus = self.host.choose_cpus(slot.order().map_or(0, |order| order.spec.vcpus));
+        slot.cpus.clone_from(&cpus);
+        let outcome = tell_identity(slot, &self.host, cpus);
+        if let Err(failure) = outcome {
+            slot.end(Some(failure));
+        }
+    }
+
+    /// Lets PID 1 start the guest, if it waited for its cgroups.
+    fn let_go(&mut self, id: u64) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        if !(slot.told && slot.waits && slot.joined) {
+            return;
+        }
+        slot.waits = false;
+        if let Some(channel) = &slot.channel
+            && let Err(errno) = channel.send(&crate::message::Order::Go, &[])
+        {
+            slot.end(Some(Failure::internal(format!("let PID 1 go: {errno}"))));
+        }
+    }
+
+    /// Something from PID 1.
+    pub(super) fn read_init(&mut self, id: u64) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let Some(channel) = &slot.channel else { return };
+        match channel.try_receive::<Answer>() {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Ok(Some((Answer::Prepared, _))) => slot.prepared = true,
+            Ok(Some((Answer::Starting, _))) => slot.starting = true,
+            Ok(Some((Answer::Failed(failure), _))) => slot.end(Some(failure)),
+            Ok(None) | Err(_) => {
+                slot.channel = None;
+                if slot.ending {
+                    return;
+                }
+                if slot.starting {
+                    slot.running = true;
+                    self.announce(id);
+                } else {
+                    slot.end(Some(Failure::internal("PID 1 died before the guest started")));
+                }
+            }
+        }
+    }
+
+    /// Answers the order: the sandbox runs.
+    fn announce(&mut self, id: u64) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let Some(order) = slot.take_order() else { return };
+        let (Some(pid), Some(socket)) = (slot.init_pid, slot.socket.clone()) else { return };
+        let sandbox = Created {
+            id: order.spec.id.clone(),
+            pid: pid.unsigned_abs(),
+            socket,
+            cgroup: slot.group.clone(),
+        };
+        let gone = slot.init_gone;
+        self.blanks_fail = false;
+        self.tell(&Event::Created { seq: order.seq, sandbox });
+        if gone {
+            // It died between its last word and now; nobody else will say so.
+            self.tell(&Event::Exited { id: order.spec.id, out_of_memory: false });
+        }
+    }
+}
+
+/// Limits, socket, and the message to PID 1.
+fn tell_identity(slot: &mut Slot, host: &super::Host, cpus: Vec<usize>) -> Result<(), Failure> {
+    let fault = host.settings.fault;
+    let Some(order) = slot.order() else { return Ok(()) };
+    let spec = order.spec.clone();
+    let limits = Limits {
+        memory_bytes: spec.memory_bytes,
+        vcpus: spec.vcpus,
+        max_processes: spec.max_processes,
+    };
+    perform(fault, Step::Limits, || match &slot.group {
+        Some(group) => group.limit(&limits).tried("set the limits"),
+        None => Ok(()),
+    })?;
+    let path = host.instance.runtime_dir.join(format!("{}.sock", spec.id));
+    slot.socket = Some(path.clone());
+    let socket = perform(fault, Step::Socket, || listen(path))?;
+    let identity = Identity { hostname: spec.hostname, cpus, wait: !slot.joined };
+    slot.waits = identity.wait;
+    let channel = slot.channel.as_ref().ok_or_else(|| Failure::internal("PID 1 has left"))?;
+    let message = crate::message::Order::Become(Box::new(identity));
+    channel.send(&message, &[host.guest.as_fd(), socket.as_fd()]).tried("tell PID 1 who it is")
+}
+
+/// The guest's socket, bound outside of the sandbox so that nothing inside can take its place.
+fn listen(path: PathBuf) -> Result<OwnedFd, Failure> {
+    let listener = std::os::unix::net::UnixListener::bind(path).tried("make the guest's socket")?;
+    Ok(listener.into())
+}

@@ -1,0 +1,180 @@
+//! The undo of every step: how a sandbox ends, whether its making failed, a process of ours was
+//! killed in the middle, or somebody asked for it. Each undo works from what the slot holds and
+//! from names, and is fine with a step that never ran.
+
+use std::time::{Duration, Instant};
+
+use super::Launcher;
+use super::slot::Slot;
+use crate::cgroup::Control as _;
+use crate::failure::{Attempt, Failure};
+use crate::message::Event;
+use crate::step::Step;
+
+/// What became of an undo.
+enum Undone {
+    /// Nothing of the step is left.
+    Yes,
+    /// An event will tell when to go on.
+    Wait,
+    /// To be tried again in a moment.
+    Retry,
+}
+
+/// After this the caller is told that something could not be removed; it is tried on and on.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Launcher<'_> {
+    /// Moves everything on that can move.
+    pub(super) fn advance(&mut self) {
+        let ending: Vec<u64> =
+            self.slots.iter().filter(|(_, slot)| slot.ending).map(|(id, _)| *id).collect();
+        for id in ending {
+            self.advance_undo(id);
+        }
+        if !self.closing {
+            self.refill();
+        }
+        if self.closing && self.slots.is_empty() {
+            for seq in std::mem::take(&mut self.shutdown) {
+                self.host.finish_disks();
+                self.tell(&Event::Done { seq, failure: None });
+            }
+        }
+    }
+
+    fn advance_undo(&mut self, id: u64) {
+        loop {
+            let Some(slot) = self.slots.get_mut(&id) else { return };
+            slot.retry = false;
+            let Some(step) = slot.next_undo() else { break };
+            match undo(step, slot, &mut self.host) {
+                Ok(Undone::Yes) => slot.undone += 1,
+                Ok(Undone::Wait) => return,
+                Ok(Undone::Retry) => {
+                    slot.retry = true;
+                    self.complain_if_stuck(id, step, "still in use");
+                    return;
+                }
+                Err(failure) => {
+                    slot.retry = true;
+                    self.complain_if_stuck(id, step, &failure.internal);
+                    return;
+                }
+            }
+        }
+        self.finish(id);
+    }
+
+    /// Everything of a sandbox is gone: say so.
+    fn finish(&mut self, id: u64) {
+        let Some(mut slot) = self.slots.remove(&id) else { return };
+        if let Some(range) = slot.range.take() {
+            self.host.ranges.give_back(range);
+        }
+        self.host.release_cpus(&slot.cpus);
+        let failure = slot.failure.take();
+        match slot.take_order() {
+            Some(order) => {
+                let failure = failure.unwrap_or_else(|| Failure::internal("create was given up"));
+                self.tell(&Event::Failed { seq: order.seq, failure });
+            }
+            // A blank that cannot be made would be tried for ever.
+            None if failure.is_some() && slot.sandbox().is_none() => self.blanks_fail = true,
+            None => {}
+        }
+        for seq in slot.waiters {
+            self.tell(&Event::Done { seq, failure: None });
+        }
+    }
+
+    fn complain_if_stuck(&mut self, id: u64, step: Step, why: &str) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let since = *slot.stuck_since.get_or_insert_with(Instant::now);
+        if since.elapsed() < PATIENCE {
+            return;
+        }
+        slot.stuck_since = None;
+        let failure = Failure::internal(format!("{}: {why}", slot.name)).in_step(step);
+        for seq in std::mem::take(&mut slot.waiters) {
+            self.tell(&Event::Done { seq, failure: Some(failure.clone()) });
+        }
+    }
+}
+
+fn undo(step: Step, slot: &mut Slot, host: &mut super::Host) -> Result<Undone, Failure> {
+    match step {
+        // Inside PID 1, in its namespaces, or held by its descriptors: gone with it.
+        Step::Exec
+        | Step::Seccomp
+        | Step::Privileges
+        | Step::Mounts
+        | Step::Identity
+        | Step::Limits
+        | Step::Pivot
+        | Step::Loopback
+        | Step::Kernel
+        | Step::Overlay
+        | Step::Staging
+        | Step::Join
+        | Step::Layers
+        | Step::IdMap => Ok(Undone::Yes),
+        Step::Socket => {
+            let Some(path) = &slot.socket else { return Ok(Undone::Yes) };
+            match std::fs::remove_file(path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    Err(error).tried("remove the socket")
+                }
+                _ => Ok(Undone::Yes),
+            }
+        }
+        Step::Clone => Ok(undo_clone(slot)),
+        Step::Disk => {
+            if let Some(disk) = slot.disk.take() {
+                host.give_up_disk(disk);
+            }
+            Ok(Undone::Yes)
+        }
+        // The file never had a name, and its loop device goes with the mount.
+        Step::Image => Ok(Undone::Yes),
+        Step::Cgroup => {
+            let Some(group) = &slot.group else { return Ok(Undone::Yes) };
+            if group.remove().tried("remove the cgroup")? {
+                return Ok(Undone::Yes);
+            }
+            // Normally only the kernel is not done yet with a process that is gone.
+            group.kill().tried("kill what is left in the cgroup")?;
+            Ok(Undone::Retry)
+        }
+        // Shared by all sandboxes.
+        Step::Template => Ok(Undone::Yes),
+    }
+}
+
+/// Kills builder and PID 1, and waits for both. A PID 1 whose builder died before it could report
+/// it is not known by number: it ends when its channel does, and then the channel's other end is
+/// closed.
+fn undo_clone(slot: &mut Slot) -> Undone {
+    use rustix::process::{Pid, Signal};
+    if let Some(pid) = slot.builder.and_then(Pid::from_raw) {
+        // Not reaped yet, so the number is still its own.
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
+    }
+    if let Some(init) = &slot.init
+        && !slot.init_gone
+    {
+        let _ = rustix::process::pidfd_send_signal(init, Signal::KILL);
+    }
+    if let Some(channel) = &slot.channel {
+        channel.close_sending();
+    }
+    let unknown_init = slot.init_pid.is_none() && slot.channel.is_some();
+    let known_init = slot.init_pid.is_some() && !slot.init_gone;
+    if slot.builder.is_some() || unknown_init || known_init {
+        return Undone::Wait;
+    }
+    slot.report = None;
+    slot.channel = None;
+    slot.init = None;
+    Undone::Yes
+}

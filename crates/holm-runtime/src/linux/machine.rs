@@ -1,0 +1,78 @@
+//! One running sandbox, as its owner holds it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::shared::{Exit, Shared};
+use crate::cgroup::Control as _;
+use crate::driver::{BoxFuture, DriverError, ExitReason, Machine, Usage};
+use crate::message::{Created, Request};
+
+/// Dropping it without [`Machine::destroy`] ends the sandbox too, without waiting: nobody could
+/// reach it any more.
+#[derive(Debug)]
+pub(super) struct LinuxMachine {
+    shared: Arc<Shared>,
+    created: Created,
+    exit: Exit,
+    destroyed: AtomicBool,
+}
+
+impl LinuxMachine {
+    pub(super) fn new(shared: Arc<Shared>, created: Created) -> Self {
+        let exit = shared.watch_exit(&created.id);
+        Self { shared, created, exit, destroyed: AtomicBool::new(false) }
+    }
+}
+
+impl Machine for LinuxMachine {
+    fn guest_socket(&self) -> &Path {
+        &self.created.socket
+    }
+
+    fn init_pid(&self) -> u32 {
+        self.created.pid
+    }
+
+    fn exited(&self) -> BoxFuture<'_, ExitReason> {
+        let mut exit = self.exit.clone();
+        Box::pin(async move {
+            // The sender is only dropped after it was set, so an error means the same.
+            let _ = exit.wait_for(Option::is_some).await;
+            exit.borrow().unwrap_or(ExitReason::Died)
+        })
+    }
+
+    fn usage(&self) -> Usage {
+        self.created.cgroup.as_ref().map(|group| group.usage()).unwrap_or_default()
+    }
+
+    fn destroy(&self) -> BoxFuture<'_, Result<(), DriverError>> {
+        Box::pin(async move {
+            let id = self.created.id.clone();
+            let asked = self.shared.ask(|seq| Request::Destroy { seq: Some(seq), id });
+            let answer = match asked {
+                Ok(answer) => answer.await.ok(),
+                Err(_) => None,
+            };
+            match answer {
+                Some(result) => result?,
+                // The launcher is gone, and what it left is removed by then.
+                None => self.shared.gone().await,
+            }
+            self.destroyed.store(true, Ordering::Release);
+            self.shared.note_destroyed(&self.created.id);
+            Ok(())
+        })
+    }
+}
+
+impl Drop for LinuxMachine {
+    fn drop(&mut self) {
+        if !self.destroyed.load(Ordering::Acquire) {
+            self.shared.notify(&Request::Destroy { seq: None, id: self.created.id.clone() });
+            self.shared.note_destroyed(&self.created.id);
+        }
+    }
+}

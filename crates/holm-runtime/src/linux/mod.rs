@@ -1,0 +1,130 @@
+//! The Linux driver: the owner's side of a launcher.
+
+mod machine;
+mod shared;
+
+use std::process::{Command, Stdio};
+use std::sync::{Arc, OnceLock};
+
+use crate::channel::Channel;
+use crate::driver::{
+    BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, Machine, SandboxSpec,
+};
+use crate::failure::{Attempt, Failure};
+use crate::message::{Event, Request};
+use crate::options::{LinuxOptions, Settings};
+use crate::sys;
+use machine::LinuxMachine;
+use shared::{PendingCreate, Shared};
+
+/// Sandboxes on this machine. Dropping it ends them all, without waiting.
+#[derive(Debug)]
+pub struct LinuxDriver {
+    shared: Arc<Shared>,
+    options: LinuxOptions,
+    enforcement: OnceLock<Enforcement>,
+}
+
+impl LinuxDriver {
+    /// Starts the launcher. May be called before or after an async runtime starts; the driver's
+    /// futures need none of their own.
+    ///
+    /// # Errors
+    /// When the launcher cannot be started or cannot work here.
+    pub fn start(options: LinuxOptions) -> Result<Self, DriverError> {
+        let settings = options.settings();
+        let (channel, child) = spawn(&options, &Request::Start(Box::new(settings.clone())))?;
+        match channel.receive::<Event>().tried("wait for the launcher")? {
+            Some((Event::Ready { instance }, _)) => {
+                let shared = Shared::start(channel, child, settings, &instance)?;
+                Ok(Self { shared, options, enforcement: OnceLock::new() })
+            }
+            Some((Event::Unusable(failure), _)) => Err(failure.into()),
+            _ => Err(launcher_gone()),
+        }
+    }
+
+    /// Name of this instance, which its cgroups, sockets and files carry.
+    #[must_use]
+    pub fn instance(&self) -> &str {
+        self.shared.instance()
+    }
+
+    /// The launcher's process, for diagnosis.
+    #[must_use]
+    pub fn launcher_pid(&self) -> u32 {
+        self.shared.launcher_pid()
+    }
+}
+
+impl Driver for LinuxDriver {
+    fn create(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<Box<dyn Machine>, DriverError>> {
+        Box::pin(async move {
+            let (pending, answer) = PendingCreate::send(&self.shared, spec)?;
+            let answer = answer.await;
+            pending.complete();
+            let created = answer.map_err(|_| launcher_gone())??;
+            let machine = LinuxMachine::new(self.shared.clone(), created);
+            Ok(Box::new(machine) as Box<dyn Machine>)
+        })
+    }
+
+    fn enforcement(&self) -> &Enforcement {
+        self.enforcement.get_or_init(|| crate::doctor::report(&self.options))
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            // A launcher that is gone has nothing left that the reader does not remove.
+            if let Ok(answer) = self.shared.ask(|seq| Request::Shutdown { seq }) {
+                let _ = answer.await;
+            }
+            self.shared.hang_up();
+            self.shared.gone().await;
+        })
+    }
+}
+
+impl Drop for LinuxDriver {
+    fn drop(&mut self) {
+        self.shared.hang_up();
+    }
+}
+
+/// The error of every call once the launcher is gone.
+pub(crate) fn launcher_gone() -> DriverError {
+    Failure::of(
+        DriverErrorKind::LauncherGone,
+        "The launcher process has ended, and all sandboxes with it; holm must be started again.",
+    )
+    .into()
+}
+
+/// Starts a launcher and sends its first message.
+pub(crate) fn spawn(
+    options: &LinuxOptions,
+    first: &Request,
+) -> Result<(Channel, std::process::Child), Failure> {
+    let (ours, theirs) = Channel::pair().tried("make the control socket")?;
+    let mut command = Command::new(&options.program);
+    command
+        .arg("__launcher")
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::inherit())
+        .current_dir("/");
+    sys::fds::pass_control(&mut command, theirs.into_fd());
+    let child = command.spawn().tried("start the launcher")?;
+    // The command holds a copy of the launcher's end, which would hide its death.
+    drop(command);
+    ours.send(first, &[]).tried("tell the launcher its settings")?;
+    Ok((ours, child))
+}
+
+/// For the reader: what a launcher's death leaves is removed by its owner.
+pub(crate) fn clean_up_after(settings: &Settings) {
+    if let Err(failure) = crate::instance::sweep(settings) {
+        tracing::error!(reason = %failure.internal, "could not remove what the launcher left");
+    }
+}

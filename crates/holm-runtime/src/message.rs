@@ -1,0 +1,136 @@
+//! What our processes say to each other.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::driver::{Enforcement, MountRo, SandboxSpec};
+use crate::failure::Failure;
+use crate::options::{DiskSize, Settings};
+
+/// Owner → launcher.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// First message: be a launcher.
+    Start(Box<Settings>),
+    /// First message: find out what this host can do, answer, and exit.
+    Doctor(Box<Settings>),
+    /// Make a sandbox.
+    Create { seq: u64, spec: Box<SandboxSpec> },
+    /// End a sandbox, or give up making it. No `seq`: nobody waits.
+    Destroy { seq: Option<u64>, id: String },
+    /// Give up a create, or end what it made if it is done already.
+    Cancel { seq: u64 },
+    /// End everything.
+    Shutdown { seq: u64 },
+}
+
+/// Launcher → owner.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Event {
+    /// Answer to `Start`.
+    Ready { instance: String },
+    /// Answer to `Start` or `Doctor` when that is impossible.
+    Unusable(Failure),
+    /// Answer to `Doctor`.
+    Found(Enforcement),
+    /// Answer to `Create`.
+    Created { seq: u64, sandbox: Created },
+    /// Answer to `Create`.
+    Failed { seq: u64, failure: Failure },
+    /// PID 1 is gone.
+    Exited { id: String, out_of_memory: bool },
+    /// Answer to `Destroy` and `Shutdown`.
+    Done { seq: u64, failure: Option<Failure> },
+}
+
+/// A sandbox as its owner needs it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Created {
+    pub id: String,
+    pub pid: u32,
+    pub socket: PathBuf,
+    /// Where its counters are.
+    pub cgroup: Option<crate::cgroup::Group>,
+}
+
+/// Builder → launcher.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Report {
+    /// PID 1 exists and has its layers. Descriptors: its pidfd and, with an image, a directory of
+    /// the writable file system.
+    Cloned { pid: i32 },
+    /// PID 1 is in its cgroups: all done.
+    Joined,
+    /// A step failed; the builder is gone with all that it held.
+    Failed(Failure),
+}
+
+/// To PID 1, while it is still our code.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Order {
+    /// From the builder: ids are mapped; build the root. Descriptors: see `jail::root`.
+    Prepare(Box<Preparation>),
+    /// From the launcher: become this sandbox. Descriptors: guest, listening socket.
+    Become(Box<Identity>),
+    /// From the launcher: the cgroups are joined and limited, so the guest may start.
+    Go,
+}
+
+/// What PID 1 needs to build its root.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Preparation {
+    pub ids: crate::ids::IdMap,
+    /// The template's tree.
+    pub skeleton: Layer,
+    /// Trees of the host, such as `usr`, with what hides entries of them.
+    pub trees: Vec<Tree>,
+    /// The writable layer: a descriptor, or a memory file system made by PID 1.
+    pub disk: Disk,
+    pub mounts: Vec<MountRo>,
+    /// Host mounts as descriptors follow the layers; otherwise PID 1 opens the paths itself.
+    pub mounts_by_fd: bool,
+}
+
+/// A read-only layer: the next descriptor of the message, or a path of the host.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Layer {
+    Fd,
+    Path(PathBuf),
+}
+
+/// A tree of the host below the root.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Tree {
+    pub name: String,
+    pub lower: Layer,
+    pub hide: Option<Layer>,
+}
+
+/// The writable layer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Disk {
+    Fd,
+    Memory(DiskSize),
+}
+
+/// What makes a blank one particular sandbox.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    pub hostname: String,
+    /// Processors that programs see.
+    pub cpus: Vec<usize>,
+    /// True when PID 1 must wait for `Go`.
+    pub wait: bool,
+}
+
+/// From PID 1; its end of the channel closes when the guest has taken over.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    /// The root is built.
+    Prepared,
+    /// The last thing before the guest starts.
+    Starting,
+    /// A step failed; PID 1 is leaving.
+    Failed(Failure),
+}

@@ -1,0 +1,116 @@
+//! How a driver is started.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::step::Fault;
+
+/// Options of [`crate::LinuxDriver::start`].
+#[derive(Debug, Clone)]
+pub struct LinuxOptions {
+    /// The program whose `__launcher` is the launcher, usually `/proc/self/exe`.
+    pub program: PathBuf,
+    /// Where images and templates live; the default depends on the user.
+    pub data_dir: Option<PathBuf>,
+    /// Where sockets live; the default depends on the user.
+    pub runtime_dir: Option<PathBuf>,
+    /// Sandboxes kept half made, so that a create is quick. None for a single `holm run`.
+    pub blanks: usize,
+    /// Bytes of the writable layer of a blank; only creates that ask for the same use one.
+    pub blank_disk_bytes: u64,
+    /// Inodes of the same.
+    pub blank_disk_inodes: u64,
+    /// Creates are refused while the data directory's disk has less than this free.
+    pub disk_reserve_bytes: u64,
+    /// Use a memory file system for the writable layer even where an image could be had.
+    pub disk_in_memory: bool,
+    /// Do without cgroups even where they could be had.
+    pub without_cgroups: bool,
+    /// A fault to inject. Only for tests.
+    pub fault: Option<Fault>,
+}
+
+impl LinuxOptions {
+    /// The usual options for `program`.
+    #[must_use]
+    pub fn new(program: impl Into<PathBuf>) -> Self {
+        Self {
+            program: program.into(),
+            data_dir: None,
+            runtime_dir: None,
+            blanks: 2,
+            blank_disk_bytes: 4 << 30,
+            blank_disk_inodes: 256 * 1024,
+            disk_reserve_bytes: 1 << 30,
+            disk_in_memory: false,
+            without_cgroups: false,
+            fault: None,
+        }
+    }
+
+    /// The same with every default filled in, as the launcher needs it.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            data_dir: self.data_dir.clone().unwrap_or_else(|| default_dir(Place::Data)),
+            runtime_dir: self.runtime_dir.clone().unwrap_or_else(|| default_dir(Place::Runtime)),
+            blanks: self.blanks,
+            blank_disk: DiskSize { bytes: self.blank_disk_bytes, inodes: self.blank_disk_inodes },
+            disk_reserve_bytes: self.disk_reserve_bytes,
+            disk_in_memory: self.disk_in_memory,
+            without_cgroups: self.without_cgroups,
+            fault: self.fault,
+        }
+    }
+}
+
+/// What the launcher is told at its start.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Settings {
+    pub data_dir: PathBuf,
+    pub runtime_dir: PathBuf,
+    pub blanks: usize,
+    pub blank_disk: DiskSize,
+    pub disk_reserve_bytes: u64,
+    pub disk_in_memory: bool,
+    pub without_cgroups: bool,
+    pub fault: Option<Fault>,
+}
+
+/// Size of a writable layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DiskSize {
+    pub bytes: u64,
+    pub inodes: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Place {
+    Data,
+    Runtime,
+}
+
+fn default_dir(place: Place) -> PathBuf {
+    let from_env = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let uid = rustix::process::geteuid();
+    let (own, xdg) = match place {
+        Place::Data => ("HOLM_DATA_DIR", "XDG_DATA_HOME"),
+        Place::Runtime => ("HOLM_RUNTIME_DIR", "XDG_RUNTIME_DIR"),
+    };
+    if let Some(dir) = from_env(own) {
+        return dir;
+    }
+    if uid.is_root() {
+        return PathBuf::from(match place {
+            Place::Data => "/var/lib/holm",
+            Place::Runtime => "/run/holm",
+        });
+    }
+    if let Some(base) = from_env(xdg) {
+        return base.join("holm");
+    }
+    match place {
+        Place::Data => from_env("HOME").unwrap_or_else(|| "/tmp".into()).join(".local/share/holm"),
+        Place::Runtime => PathBuf::from(format!("/tmp/holm-{}", uid.as_raw())),
+    }
+}

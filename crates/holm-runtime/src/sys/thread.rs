@@ -1,0 +1,55 @@
+//! What a process does to itself before it hands over to a sandbox's PID 1.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use rustix::io::Errno;
+
+use super::checked;
+
+/// Leaves this cgroup namespace for a new one rooted at the cgroups we are in now.
+pub fn new_cgroup_namespace() -> Result<(), Errno> {
+    // SAFETY: CLONE_NEWCGROUP shares or unshares no memory or descriptors.
+    checked(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_NEWCGROUP) })?;
+    Ok(())
+}
+
+/// A session keyring of our own, so that keys of whoever started us are out of reach.
+pub fn new_session_keyring() -> Result<(), Errno> {
+    const KEYCTL_JOIN_SESSION_KEYRING: libc::c_int = 1;
+    let name = std::ptr::null::<libc::c_char>();
+    // SAFETY: a null name asks for an anonymous keyring.
+    checked(unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, name) })?;
+    Ok(())
+}
+
+/// Installs a seccomp filter for good. `no_new_privs` must be set.
+pub fn install_filter(program: &[libc::sock_filter]) -> Result<(), Errno> {
+    let program = libc::sock_fprog {
+        len: u16::try_from(program.len()).map_err(|_| Errno::INVAL)?,
+        filter: program.as_ptr().cast_mut(),
+    };
+    // SAFETY: the kernel only reads `len` instructions from `filter`; both outlive the call.
+    checked(unsafe {
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program)
+    })?;
+    Ok(())
+}
+
+/// Brings the loopback interface of this network namespace up.
+pub fn loopback_up() -> Result<(), Errno> {
+    // SAFETY: plain socket call.
+    let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if socket < 0 {
+        return Err(super::last_errno());
+    }
+    // SAFETY: the descriptor was made just now and is ours.
+    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    // SAFETY: ifreq is plain numbers and byte arrays, for which zero is a valid value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[0] = b'l'.cast_signed();
+    request.ifr_name[1] = b'o'.cast_signed();
+    request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
+    // SAFETY: the ioctl reads one ifreq, which outlives the call.
+    let ret = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
+    if ret < 0 { Err(super::last_errno()) } else { Ok(()) }
+}

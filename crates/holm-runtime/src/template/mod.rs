@@ -1,0 +1,176 @@
+//! The built-in `host` template: the host's own programs below a root that we write ourselves.
+//!
+//! It is kept in the data directory and made again when what it was made from changes. Making it
+//! is atomic (a draft that is renamed) and locked, because two holms may start at once.
+
+mod copy;
+mod etc;
+mod hide;
+mod skeleton;
+
+use std::fs::File;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+
+use crate::driver::DriverErrorKind;
+use crate::failure::{Attempt, Failure};
+
+/// Changes with every change to what is written into the template.
+const VERSION: u32 = 1;
+
+/// A template, ready to be mounted.
+#[derive(Debug, Clone)]
+pub(crate) struct Ready {
+    /// The root's lowest layer.
+    pub skeleton: PathBuf,
+    /// Trees of the host.
+    pub trees: Vec<HostTree>,
+}
+
+/// A tree of the host that is shown below the root.
+#[derive(Debug, Clone)]
+pub(crate) struct HostTree {
+    /// Its name below the root: `usr`, and on hosts without a merged /usr also `bin`, ….
+    pub name: String,
+    /// A layer above it that hides what only its owner may read.
+    pub hide: Option<PathBuf>,
+}
+
+/// True when that is a template of ours.
+pub(crate) fn is_known(name: &str) -> bool {
+    matches!(name, "host" | "base")
+}
+
+/// The failure for a template that is not.
+pub(crate) fn unknown(name: &str) -> Failure {
+    Failure::of(
+        DriverErrorKind::UnknownTemplate,
+        format!(
+            "There is no template {name:?}; the one there is is called \"host\" (or \"base\")."
+        ),
+    )
+}
+
+/// Makes the `host` template if it is not there or no longer fits the host.
+pub(crate) fn ensure(data_dir: &Path) -> Result<Ready, Failure> {
+    let dir = data_dir.join("templates");
+    let skeleton = dir.join(format!("host-v{VERSION}-{:016x}", skeleton::fingerprint()));
+    let names = host_trees();
+    let fresh = |name: &String| hide::fresh(&dir, name).map(|hide| (name.clone(), hide));
+    if skeleton.is_dir()
+        && let Some(trees) = names.iter().map(fresh).collect::<Option<Vec<_>>>()
+    {
+        return Ok(ready(skeleton, trees));
+    }
+    let _lock = lock(&dir)?;
+    if !skeleton.is_dir() {
+        let draft = Draft::new(&dir, "host")?;
+        skeleton::write(&draft.path, &names).tried("write the host template")?;
+        draft.keep(&skeleton)?;
+    }
+    let mut trees = Vec::new();
+    for name in names {
+        let hide = match hide::fresh(&dir, &name) {
+            Some(hide) => hide,
+            None => hide::scan(&dir, &name)?,
+        };
+        trees.push((name, hide));
+    }
+    Ok(ready(skeleton, trees))
+}
+
+/// Looks through the host's trees again, whatever the age of the last look.
+pub(crate) fn refresh(data_dir: &Path) -> Result<(), Failure> {
+    let dir = data_dir.join("templates");
+    let _lock = lock(&dir)?;
+    host_trees().iter().try_for_each(|name| hide::scan(&dir, name).map(drop))
+}
+
+fn ready(skeleton: PathBuf, trees: Vec<(String, Option<PathBuf>)>) -> Ready {
+    let trees = trees.into_iter().map(|(name, hide)| HostTree { name, hide }).collect();
+    Ready { skeleton, trees }
+}
+
+/// `usr`, and what a host without a merged /usr has beside it.
+fn host_trees() -> Vec<String> {
+    let is_dir =
+        |name: &&str| std::fs::symlink_metadata(format!("/{name}")).is_ok_and(|meta| meta.is_dir());
+    ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"]
+        .iter()
+        .filter(|name| is_dir(name))
+        .map(|name| (*name).to_owned())
+        .collect()
+}
+
+fn lock(dir: &Path) -> Result<File, Failure> {
+    std::fs::create_dir_all(dir).tried("make the directory of templates")?;
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(dir.join("lock"))
+        .tried("open the lock of templates")?;
+    rustix::fs::flock(&file, FlockOperation::LockExclusive).tried("lock the templates")?;
+    Ok(file)
+}
+
+/// A directory that is not yet what it will be. One that is left by a crash is removed by the next.
+struct Draft {
+    path: PathBuf,
+}
+
+impl Draft {
+    fn new(dir: &Path, name: &str) -> Result<Self, Failure> {
+        let path = dir.join(format!("draft-{name}"));
+        if path.exists() {
+            std::fs::remove_dir_all(&path).tried("remove an old draft")?;
+        }
+        make_dir(&path, 0o755).tried("make a draft")?;
+        Ok(Self { path })
+    }
+
+    fn keep(&self, target: &Path) -> Result<(), Failure> {
+        std::fs::rename(&self.path, target).tried("keep a template")
+    }
+}
+
+/// Makes a directory with exactly that mode, whatever the umask.
+fn make_dir(path: &Path, mode: u32) -> std::io::Result<()> {
+    std::fs::create_dir(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+}
+
+/// Writes a file with exactly that mode.
+fn make_file(path: &Path, text: &[u8], mode: u32) -> std::io::Result<()> {
+    std::fs::write(path, text)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+}
+
+/// FNV-1a over numbers and texts: names a state of the host, protects nothing.
+struct Fingerprint(u64);
+
+impl Fingerprint {
+    fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    /// Adds what changes when a path is replaced or, for a directory, gains or loses entries.
+    fn add_path(&mut self, path: &Path) {
+        self.add(path.as_os_str().as_encoded_bytes());
+        if let Ok(meta) = std::fs::symlink_metadata(path) {
+            let times = [meta.mtime(), meta.mtime_nsec()];
+            let ids = [meta.dev(), meta.ino(), meta.size(), u64::from(meta.mode())];
+            times.iter().for_each(|number| self.add(&number.to_le_bytes()));
+            ids.iter().for_each(|number| self.add(&number.to_le_bytes()));
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The driver for real: launcher, namespaces, disks and cgroups, with a guest of a few lines.
+//!
+//! This program is the launcher (`__launcher`), the guest (PID 1 of every sandbox is this very
+//! file) and the tests.
+#![allow(clippy::print_stdout, reason = "a test program reports on standard output")]
+
+mod basics;
+mod guest;
+mod harness;
+mod leftovers;
+mod rig;
+mod trouble;
+
+fn main() {
+    let mut args = std::env::args();
+    let name = args.next().unwrap_or_default();
+    if name == "holm-guest" {
+        guest::main();
+    }
+    match args.next().as_deref() {
+        Some("__launcher") => holm_runtime::launcher::main(rig::own_program()),
+        Some("owner-child") => trouble::owner_child(),
+        filter => {
+            let groups = [basics::TESTS, trouble::TESTS];
+            let code = harness::run(&groups.concat(), filter);
+            rig::clean();
+            std::process::exit(code);
+        }
+    }
+}
