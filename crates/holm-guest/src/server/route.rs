@@ -3,6 +3,7 @@
 use holm_wire::connect::{Code, Error};
 use holm_wire::guest::{Configure, RunRequest};
 use holm_wire::paths;
+use holm_wire::process::Empty;
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response};
 
@@ -43,6 +44,9 @@ async fn call(guest: Shared, path: &str, request: Request<Incoming>) -> Response
         }
         paths::guest::RUN => {
             reply(with(request, async |q: RunRequest| command::run::run(guest, q).await).await)
+        }
+        paths::guest::PROBE => {
+            reply(with(request, async |_: Empty| command::probe::probe(guest).await).await)
         }
         _ => failure(&Error::new(Code::Unimplemented, format!("there is no call {path}"))),
     }

@@ -1,0 +1,43 @@
+//! What the whole-binary suites share: a home of its own for every test, an MCP client over stdio,
+//! runs of the program, waits, a C compiler for attack programs, and the search for leftovers.
+//!
+//! Each suite includes this by path and uses a part of it.
+#![allow(dead_code, reason = "each suite uses a part")]
+#![allow(unused_imports, reason = "each suite uses a part")]
+
+mod cc;
+mod home;
+mod leftover;
+mod mcp;
+mod proc;
+mod result;
+mod wait;
+
+pub use cc::static_program;
+pub use home::{Exit, Home, Mode, in_mode, long};
+pub use mcp::{GUARD, Mcp};
+pub use proc::{children, command_line, descendants, is_alive, memory_peak, state};
+pub use result::{Run, Tool};
+pub use wait::{until, until_within};
+
+pub use serde_json::{Value, json};
+
+/// Makes a test of each named function `fn(&Home)` as root; skipped, and said so, for others.
+macro_rules! as_root {
+    ($($name:ident),* $(,)?) => {
+        mod root {
+            $(#[test] fn $name() { $crate::common::in_mode($crate::common::Mode::Root, super::$name); })*
+        }
+    };
+}
+
+/// Makes a test of each named function `fn(&Home)` as an unprivileged user.
+macro_rules! as_rootless {
+    ($($name:ident),* $(,)?) => {
+        mod rootless {
+            $(#[test] fn $name() { $crate::common::in_mode($crate::common::Mode::Rootless, super::$name); })*
+        }
+    };
+}
+
+pub(crate) use {as_root, as_rootless};

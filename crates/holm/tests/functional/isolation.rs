@@ -1,0 +1,183 @@
+//! Isolation seen from inside: what is visible, what is open, and what happens where it cannot be had.
+
+use std::process::Command;
+
+use crate::common::*;
+
+as_root!(
+    case_112_secrets_of_the_service,
+    case_113_descriptors_and_directories,
+    case_115_kernel_interfaces,
+    case_116_no_isolation_no_run,
+);
+as_rootless!(
+    case_112_secrets_of_the_service,
+    case_113_descriptors_and_directories,
+    case_115_kernel_interfaces
+);
+
+/// The users that can be had inside in this mode.
+fn users(home: &Home) -> &'static [&'static str] {
+    match home.mode {
+        Mode::Root => &["sandbox", "root"],
+        Mode::Rootless => &["sandbox"],
+    }
+}
+
+fn case_112_secrets_of_the_service(home: &Home) {
+    let mcp = home
+        .mcp_with(&[("HOLM_TEST_TOKEN", "marker-7c1e9"), ("ABX_SANDBOX_API_KEY", "marker-7c1e9")]);
+    let sandbox = mcp.create();
+    for user in users(home) {
+        let look = "env; for d in /proc/[0-9]*; do tr '\\0' '\\n' < $d/environ; tr '\\0' ' ' < $d/cmdline; echo; done 2>/dev/null";
+        let seen = mcp.sh_with(&sandbox, look, json!({"user": user}));
+        assert!(
+            !seen.stdout.contains("marker-7c1e9") && !seen.stderr.contains("marker-7c1e9"),
+            "{user}: {}",
+            seen.stdout
+        );
+        assert!(
+            !seen.stdout.contains(home.dir.to_str().expect("text")),
+            "no path of the host: {}",
+            seen.stdout
+        );
+        let count = mcp.sh_with(&sandbox, "ls -d /proc/[0-9]* | wc -l", json!({"user": user}));
+        assert!(
+            count.good().parse::<u32>().expect("a number") < 15,
+            "only its own processes: {count:?}"
+        );
+    }
+    let code = mcp.call(
+        "run_code",
+        json!({"sandbox_id": sandbox, "code": "import os; print(dict(os.environ))"}),
+    );
+    assert!(!code.run().good().contains("marker-7c1e9"));
+    mcp.end(home);
+}
+
+fn case_113_descriptors_and_directories(home: &Home) {
+    let mcp = home.mcp();
+    let sandbox = mcp.create();
+    for user in users(home) {
+        let open = mcp.sh_with(&sandbox, "ls /proc/$$/fd | tr '\\n' ' '", json!({"user": user}));
+        assert_eq!(open.good().trim(), "0 1 2", "{user}");
+    }
+    let code = "import os\nprint(sorted(os.listdir('/proc/self/fd'), key=int)[:-1], os.readlink('/proc/self/cwd'))";
+    let open = mcp.call("run_code", json!({"sandbox_id": sandbox, "code": code})).run();
+    assert_eq!(open.good(), "['0', '1', '2'] /workspace");
+    let id = mcp.sh(&sandbox, "cat /etc/hostname").good().to_owned();
+    let mut directories: Vec<String> = (3..=20).map(|n| format!("/proc/self/fd/{n}")).collect();
+    directories.extend(
+        ["/proc/1/cwd", "/proc/1/root", "/proc/self/root", "link-fd", "link-root"]
+            .map(str::to_owned),
+    );
+    mcp.sh(&sandbox, "ln -s /proc/self/fd/5 link-fd; ln -s /proc/1/root link-root").good();
+    for directory in directories {
+        for user in users(home) {
+            let reply = mcp.call("run_command", json!({"sandbox_id": sandbox, "command": "cat $(pwd -P)/etc/hostname etc/hostname /etc/hostname 2>/dev/null; ls -a .. | head -50", "cwd": directory, "user": user}));
+            if reply.is_error() && reply.data().get("error").is_some() {
+                assert_ne!(reply.code(), "internal", "{directory}: {}", reply.text());
+            } else {
+                let run = reply.run();
+                let foreign = run.stdout.lines().any(|line| line.starts_with("holm-t"));
+                assert!(!foreign, "{directory} shows the host: {}", run.stdout);
+                assert!(run.stdout.contains(&id) || run.exit_code != 0, "{directory}: {run:?}");
+            }
+        }
+    }
+    mcp.end(home);
+}
+
+fn case_115_kernel_interfaces(home: &Home) {
+    let mcp = home.mcp();
+    let sandbox = mcp.create();
+    let writes = "for f in /proc/sys/kernel/hostname /proc/sys/kernel/core_pattern /proc/sys/vm/drop_caches /proc/sys/vm/overcommit_memory \
+        /proc/sysrq-trigger /proc/sys/kernel/modprobe /proc/irq/default_smp_affinity /proc/acpi /proc/1/oom_score_adj \
+        /proc/sys/net/ipv4/ip_forward /proc/sys/user/max_user_namespaces /sys/kernel/mm/transparent_hugepage/enabled /sys/power/state; \
+        do [ -e $f ] && (cat $f 2>/dev/null || echo 1) > /tmp/v && (cat /tmp/v > $f) 2>/dev/null && echo wrote $f; done; echo end";
+    let reads = "for f in /proc/kcore /proc/kmsg /proc/keys /proc/timer_list /proc/sched_debug /dev/mem /dev/kmsg /dev/port /proc/kpagecount; \
+        do [ -e $f ] && head -c 1 $f 2>/dev/null | grep -q . && echo read $f; done; dmesg >/dev/null 2>&1 && echo dmesg; echo end";
+    for user in users(home) {
+        let as_user = json!({"user": user});
+        assert_eq!(mcp.sh_with(&sandbox, writes, as_user.clone()).good(), "end", "{user} writes");
+        assert_eq!(mcp.sh_with(&sandbox, reads, as_user.clone()).good(), "end", "{user} reads");
+        let devices = mcp.sh_with(
+            &sandbox,
+            "find /dev -type b -o -type c | sort | tr '\\n' ' '",
+            as_user.clone(),
+        );
+        let allowed = [
+            "/dev/full",
+            "/dev/null",
+            "/dev/random",
+            "/dev/tty",
+            "/dev/urandom",
+            "/dev/zero",
+            "/dev/ptmx",
+            "/dev/pts/ptmx",
+            "/dev/console",
+        ];
+        let extra: Vec<_> =
+            devices.good().split_whitespace().filter(|d| !allowed.contains(d)).collect();
+        assert!(extra.is_empty(), "{user}: more devices: {extra:?}");
+        let mounts = mcp.sh_with(&sandbox, "cat /proc/self/mountinfo", as_user);
+        assert!(!mounts.good().contains("holm-t"), "no host path: {}", mounts.stdout);
+        for line in mounts.good().lines() {
+            let point = line.split(' ').nth(4).expect("a mount point");
+            let ok =
+                ["/", "/proc", "/dev", "/sys", "/usr", "/etc", "/run", "/tmp"].iter().any(|top| {
+                    point == *top || point.starts_with(&format!("{}/", top.trim_end_matches('/')))
+                });
+            assert!(ok, "an unexpected mount: {line}");
+        }
+    }
+    mcp.end(home);
+}
+
+fn case_116_no_isolation_no_run(home: &Home) {
+    let program = home.program.to_str().expect("text");
+    let run = |script: &str| {
+        let mut command = home.command_of("/usr/bin/unshare".as_ref());
+        command.args(["-Urm", "sh", "-c", script]);
+        let out: std::process::Output = command.output().expect("unshare is there");
+        (
+            out.status.code(),
+            String::from_utf8_lossy(&out.stdout).into_owned(),
+            String::from_utf8_lossy(&out.stderr).into_owned(),
+        )
+    };
+    // No further user namespaces: nothing runs, and the text names what is missing.
+    let off = "echo 0 > /proc/sys/user/max_user_namespaces && ";
+    let (code, out, err) = run(&format!("{off} exec {program} run -- sh -c 'echo RAN'"));
+    assert_ne!(code, Some(0), "{out} {err}");
+    assert!(!out.contains("RAN"), "it ran without isolation");
+    assert!(err.to_lowercase().contains("user namespace"), "it names what is missing: {err}");
+    assert!(!err.contains("panicked"), "{err}");
+    let (_, out, err) = run(&format!("{off} exec {program} doctor"));
+    let told = format!("{out}{err}").to_lowercase();
+    assert!(
+        told.contains("user") && told.contains("max_user_namespaces"),
+        "doctor names the mend: {told}"
+    );
+    // A read-only cgroup tree: it runs with what is left, and says what is missing.
+    let mut command = Command::new("unshare");
+    command
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("HOME", home.dir.join("home"));
+    command.env("HOLM_DATA_DIR", home.data()).env("HOLM_RUNTIME_DIR", home.runtime());
+    command.args(["-m", "sh", "-c", &format!(
+        "for m in /sys/fs/cgroup/*; do mountpoint -q $m && mount -o remount,bind,ro $m; done; \
+         printf '%s\\n' '{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{{\"name\":\"create_sandbox\",\"arguments\":{{}}}}}}' | {program} mcp")]);
+    let out = command.output().expect("unshare is there");
+    let text = String::from_utf8_lossy(&out.stdout);
+    let reply: Value = serde_json::from_str(text.lines().next().unwrap_or_default())
+        .unwrap_or_else(|_| panic!("{out:?}"));
+    let data = &reply["result"]["structuredContent"];
+    if reply["result"]["isError"] == json!(true) {
+        assert_eq!(data["error"]["code"], "isolation_unavailable", "{reply}");
+    } else {
+        assert!(data["missing"].to_string().contains("memory_limit"), "{reply}");
+        assert!(!data["enforced"].to_string().contains("memory_limit"), "{reply}");
+    }
+}

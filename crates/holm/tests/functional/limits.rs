@@ -1,0 +1,134 @@
+//! Resource limits: memory, processors, and calls that must work while both are used up.
+
+use crate::common::*;
+
+as_root!(
+    case_98_death_by_memory_is_said,
+    case_99_programs_see_their_processors,
+    case_101_control_calls_under_load,
+    case_103_limits_hold_for_later_commands,
+);
+as_rootless!(case_99_programs_see_their_processors, case_101_control_calls_under_load);
+
+/// Fills memory past any limit of this test; touched page by page.
+const HOG: &str = "import sys\nx = []\nwhile True: x.append(b'x' * (64 << 20))\n";
+
+fn case_98_death_by_memory_is_said(home: &Home) {
+    let mcp = home.mcp();
+    let sandbox = mcp.create();
+    mcp.write(&sandbox, "hog.py", HOG);
+    let steady = mcp.sh(&sandbox, "sleep 3000 >/dev/null 2>&1 & echo $!").good().to_owned();
+    let memory = mcp.call("get_sandbox", json!({"sandbox_id": sandbox})).ok()["memory_mb"]
+        .as_u64()
+        .expect("memory_mb");
+    for (what, id) in [
+        (
+            "a child of the shell",
+            mcp.start_sh(&sandbox, "python3 hog.py; exit $?", json!({"timeout_ms": 200_000})),
+        ),
+        (
+            "run_code",
+            mcp.start(
+                "run_code",
+                json!({"sandbox_id": sandbox, "code": HOG, "timeout_ms": 200_000}),
+            ),
+        ),
+    ] {
+        let reply = mcp.finish(id);
+        let run = reply.run();
+        assert!(run.out_of_memory, "{what}: {run:?}");
+        assert!(!run.timed_out, "{what}: {run:?}");
+        assert!(
+            reply.text().contains(&memory.to_string())
+                || reply.text().to_lowercase().contains("memory"),
+            "{what} says so: {}",
+            reply.text()
+        );
+        assert_eq!(mcp.sh(&sandbox, "echo lives").good(), "lives", "{what}");
+    }
+    let background = mcp.call(
+        "run_command",
+        json!({"sandbox_id": sandbox, "command": "python3 hog.py", "background": true}),
+    );
+    let pid = background.ok()["command_id"].to_string().replace('"', "");
+    until("the background program is gone", || {
+        (mcp.sh(&sandbox, &format!("test -d /proc/{pid} && echo there || echo gone")).stdout
+            == "gone\n")
+            .then_some(())
+    });
+    assert_eq!(
+        mcp.sh(&sandbox, &format!("test -d /proc/{steady} && echo there")).good(),
+        "there",
+        "other processes live on"
+    );
+    mcp.end(home);
+}
+
+fn case_99_programs_see_their_processors(home: &Home) {
+    let mcp = home.mcp();
+    let sandbox = mcp.create();
+    let given = mcp.call("get_sandbox", json!({"sandbox_id": sandbox})).ok()["vcpus"].clone();
+    let run =
+        mcp.sh(&sandbox, "nproc; python3 -c 'import os; print(len(os.sched_getaffinity(0)))'");
+    let host = std::thread::available_parallelism().expect("a count").get();
+    let seen: Vec<usize> = run.good().lines().map(|line| line.parse().expect("a number")).collect();
+    let hint = mcp.sh(&sandbox, "echo ${OMP_NUM_THREADS:-none}").good().to_owned();
+    let given = usize::try_from(given.as_u64().expect("vcpus")).expect("small");
+    assert!(given <= host, "{given} of {host} are given");
+    assert!(
+        seen.iter().all(|n| *n == given) || hint == given.to_string(),
+        "programs see {seen:?} or the hint {hint} of {given}"
+    );
+    mcp.end(home);
+}
+
+fn case_101_control_calls_under_load(home: &Home) {
+    let mcp = home.mcp();
+    let sandbox = mcp.create();
+    let view = mcp.call("get_sandbox", json!({"sandbox_id": sandbox}));
+    let limited = view.ok()["enforced"].to_string().contains("memory_limit");
+    // Memory at 99 % only where it is limited: elsewhere it would be the host's.
+    let share =
+        if limited { view.ok()["memory_mb"].as_u64().expect("memory_mb") * 90 / 100 } else { 256 };
+    mcp.write(&sandbox, "fill.py", &format!("import time\nx = bytearray(b'x') * ({share} << 20)\nopen('/tmp/full','w').close()\ntime.sleep(3000)\n"));
+    let load = mcp.start_sh(&sandbox, "python3 fill.py & i=0; while [ $i -lt 64 ]; do (while :; do :; done) & i=$((i+1)); done; touch /tmp/busy; wait", json!({"timeout_ms": 2_000_000}));
+    until("the load is on", || {
+        (mcp.sh(&sandbox, "ls /tmp/busy /tmp/full 2>/dev/null | wc -l").stdout == "2\n")
+            .then_some(())
+    });
+    for _ in 0..10 {
+        mcp.call("get_sandbox", json!({"sandbox_id": sandbox})).ok();
+        mcp.call("list_files", json!({"sandbox_id": sandbox})).ok();
+        assert!(mcp.read(&sandbox, "fill.py").contains("sleep"));
+        assert_eq!(mcp.sh(&sandbox, "echo here").good(), "here");
+    }
+    assert!(mcp.reply_now(load).is_none(), "the load is still on");
+    mcp.destroy(&sandbox);
+    assert_eq!(mcp.finish(load).code(), "sandbox_gone");
+    mcp.end(home);
+}
+
+fn case_103_limits_hold_for_later_commands(home: &Home) {
+    let mcp = home.mcp();
+    let sandbox = mcp.create();
+    mcp.write(&sandbox, "hog.py", HOG);
+    for n in 1..=10 {
+        mcp.sh(&sandbox, "true").good();
+        if n == 2 || n == 10 {
+            let run = mcp.sh_with(&sandbox, "python3 hog.py", json!({"timeout_ms": 200_000}));
+            assert!(run.out_of_memory, "command {n}: {run:?}");
+        }
+    }
+    let escape = "for d in $(find /sys/fs/cgroup -type d 2>/dev/null); do mkdir $d/sub 2>/dev/null && echo made $d; \
+        for f in cgroup.procs tasks memory.max memory.limit_in_bytes pids.max cgroup.subtree_control; do \
+        [ -e $d/$f ] && (echo 1 > $d/$f) 2>/dev/null && echo wrote $d/$f; done; done; echo end";
+    assert_eq!(mcp.sh(&sandbox, escape).good(), "end");
+    assert_eq!(mcp.sh_root(&sandbox, escape).good(), "end", "as root inside");
+    let raise = "ulimit -Hu unlimited 2>/dev/null && ulimit -Hu || echo refused";
+    let raised = mcp.sh(&sandbox, raise).good().to_owned();
+    assert!(raised == "refused" || raised == "unlimited", "{raised}");
+    let run =
+        mcp.sh_with(&sandbox, "python3 hog.py", json!({"timeout_ms": 200_000, "user": "root"}));
+    assert!(run.out_of_memory, "as root: {run:?}");
+    mcp.end(home);
+}

@@ -1,0 +1,16 @@
+//! What holm does, tried through its binary: cases from the field (their numbers are in the names)
+//! and the flows of `holm run` and `holm mcp`.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod environment;
+mod files;
+mod isolation;
+mod lifecycle;
+mod limits;
+mod output;
+mod processes;
+mod protocol;
+mod requests;
+mod run;

@@ -1,0 +1,316 @@
+//! Process lifecycle: what a command starts, how it ends, and what is left of it.
+
+use crate::common::*;
+
+as_root!(
+    case_11_background_process_does_not_hold_the_call,
+    case_12_timeout_ends_the_whole_tree,
+    case_15_no_zombies,
+    case_16_fork_bomb,
+    case_18_standard_input_is_at_its_end,
+    case_19_exit_codes_and_signals,
+    case_21_background_commands,
+    case_23_removed_directories,
+);
+as_rootless!(
+    case_11_background_process_does_not_hold_the_call,
+    case_12_timeout_ends_the_whole_tree,
+    case_16_fork_bomb,
+    case_19_exit_codes_and_signals,
+);
+
+/// Processes inside whose environment has this mark.
+const MARKED: &str = "grep -lazs \"MARK=$WANTED\" /proc/[0-9]*/environ | wc -l";
+
+fn marked(mcp: &Mcp, sandbox: &str, mark: &str) -> String {
+    mcp.sh_with(sandbox, MARKED, json!({"env": {"WANTED": mark}})).good().to_owned()
+}
+
+fn case_11_background_process_does_not_hold_the_call(home: &Home) {
+    let mcp = home.mcp();
+    let sandbox = mcp.create();
+    // The sleeper outlives the guard of every wait: if a call hangs on it, the test fails.
+    for (at, command) in [
+        "sleep 3000 & echo started",
+        "sleep 3000 >/dev/null 2>&1 & echo started",
+        "python3 -m http.server 8000 & echo started",
+        "(sleep 3000; echo late) & echo started",
+        "nohup setsid sleep 3000 & echo started",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let mark = format!("bg{at}");
+        let run =
+            mcp.sh_with(&sandbox, command, json!({"env": {"MARK": mark}, "timeout_ms": 2_000_000}));
+        assert_eq!(
+            (run.exit_code, run.stdout.as_str(), run.timed_out),
+            (0, "started\n", false),
+            "{command}"
+        );
+        assert_ne!(marked(&mcp, &sandbox, &mark), "0", "{command}: it goes on");
+    }
+    let talker = "(while :; do echo noise; sleep 0.01; done) & echo started";
+    assert_eq!(mcp.sh_with(&sandbox, talker, json!({"env": {"MARK": "talk"}})).good(), "started");
+    for _ in 0..20 {
+        assert_eq!(
+            mcp.sh(&sandbox, "echo mine").good(),
+            "mine",
+            "its later output shows up in no other call"
+        );
+    }
+    mcp.end(home);
+}
+
+fn case_12_timeout_ends_the_whole_tree(home: &Home) {
+    let mcp = home.mcp();
+    let sandbox = mcp.create();
+    for (at, command) in [
+        "echo partial; sh -c 'while :; do date >> tick; sleep 0.2; done' & python3 -m http.server 9000 & wait",
+        "echo partial; setsid sh -c 'while :; do date >> tick; sleep 0.2; done' & sleep 1000",
+        "echo partial; (setsid setsid sh -c 'trap \"\" TERM INT HUP; while :; do date >> tick; sleep 0.1; done' &) ; sleep 1000",
+        "echo partial; python3 -c 'import os,time\nfor i in range(20):\n  if os.fork(): os.setsid() if os.getpid()!=os.getpgid(0) else 0\nopen(\"tick\",\"a\").write(\"x\")\ntime.sleep(1000)'",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let mark = format!("tree{at}");
+        let timeout = if at == 0 { 3_000 } else { 1_500 };
+        let run = mcp.sh_with(&sandbox, command, json!({"env": {"MARK": mark}, "timeout_ms": timeout}));
+        assert!(run.timed_out, "{command}: {run:?}");
+        assert!(run.stdout.contains("partial"), "{command}: {run:?}");
+        assert_eq!(marked(&mcp, &sandbox, &mark), "0", "{command}: no process of it is left");
+        assert_ne!(mcp.sh(&sandbox, "wc -c < tick; rm tick").good(), "0", "{command}: it had worked");
+    }
+    let bind = "import socket; s = socket.socket(); s.bind(('127.0.0.1', 9000)); print('free')";
+    mcp.write(&sandbox, "bind.py", bind);
+    // Reuse is not set: the port must be really free, and nobody may be connected.
+    assert_eq!(mcp.sh(&sandbox, "python3 bind.py").good(), "free");
+    assert_eq!(mcp.sh(&sandbox, "test -e tick && echo grows || echo none").good(), "none");
+    mcp.end(home);
+}
+
+fn case_15_no_zombies(home: &Home) {
+    let mcp = home.mcp();
+    let sandbox = mcp.create();
+    for _ in 0..15 {
+        let ids: Vec<_> =
+            (0..20).map(|_| mcp.start_sh(&sandbox, "(sleep 0.1 &) ; true", json!({}))).collect();
+        for id in ids {
+            mcp.finish(id).run().good();
+        }
+    }
+    let forker = "import os\nfor _ in range(50):\n  if os.fork() == 0: os._exit(0)\n";
+    mcp.write(&sandbox, "forker.py", forker);
+    mcp.sh(&sandbox, "python3 forker.py").good();
+    let count = "n=0; for f in /proc/[0-9]*/stat; do read l < $f || continue; case ${l##*) } in Z*) n=$((n+1));; esac; done 2>/dev/null; echo $n";
+    until("no zombie inside", || (mcp.sh(&sandbox, count).good() == "0").then_some(()));
+    until("no defunct child of the service", || {
+        children(mcp.pid()).iter().all(|(_, state)| *state != 'Z').then_some(())
+    });
+    for (launcher, _) in children(mcp.pid()) {
+        until("no defunct child of the launcher", || {
+            children(launcher).iter().all(|(_, s)| *s != 'Z').then_some(())
+        });
+    }
+    mcp.end(home);
+}
+
+fn case_16_fork_bomb(home: &Home) {
+    let mcp = home.mcp();
+    let (victim, other) = (mcp.create(), mcp.create());
+    let timeout = if long() { 20_000 } else { 4_000 };
+    let python = "import os, errno\nn = 0\nwhile True:\n  try:\n    if os.fork() == 0:\n      while True: os.wait4(-1, 0) if False else __import__('time').sleep(1000)\n    n += 1\n  except OSError as e:\n    print(errno.errorcode[e.errno], n, flush=True)\n    __import__('time').sleep(1000)\n";
+    mcp.write(&victim, "bomb.py", python);
+    for bomb in [
+        "bash -c ':(){ :|:& };:' 2>/dev/null; sleep 1000",
+        "python3 bomb.py",
+        "unshare -Ur bash -c ':(){ :|:& };:' 2>/dev/null; sleep 1000",
+    ] {
+        let id = mcp.start_sh(&victim, bomb, json!({"timeout_ms": timeout}));
+        let mut echoes = 0;
+        let run = loop {
+            assert_eq!(mcp.sh(&other, "echo ok").good(), "ok");
+            mcp.call("get_sandbox", json!({"sandbox_id": victim})).ok();
+            echoes += 1;
+            if let Some(reply) = mcp.reply_now(id) {
+                break Tool { reply }.run();
+            }
+        };
+        assert!(run.timed_out, "{bomb}: {run:?}");
+        assert!(echoes > 1, "the other sandbox worked meanwhile");
+        if bomb.starts_with("python3") {
+            assert!(
+                run.stdout.starts_with("EAGAIN "),
+                "fork fails with a temporary error: {run:?}"
+            );
+        }
+        until("the sandbox has room for processes again", || {
+            let reply =
+                mcp.call("run_command", json!({"sandbox_id": victim, "command": "echo back"}));
+            (reply.data()["stdout"] == "back\n").then_some(())
+        });
+    }
+    // And destroy in the middle of one.
+    let id = mcp.start_sh(
+        &victim,
+        "bash -c ':(){ :|:& };:' 2>/dev/null; sleep 1000",
+        json!({"timeout_ms": 2_000_000}),
+    );
+    until("the bomb is at work", || {
+        let seen = mcp.call("get_sandbox", json!({"sandbox_id": victim}));
+        seen.ok()["usage"]["processes"].as_u64().is_none_or(|n| n > 50).then_some(())
+    });
+    mcp.destroy(&victim);
+    assert_eq!(mcp.finish(id).code(), "sandbox_gone");
+    assert_eq!(mcp.sh(&other, "echo ok").good(), "ok");
+    mcp.end(home);
+}
+
+fn case_18_standard_input_is_at_its_end(home: &Home) {
+    let mcp = home.mcp();
+    let sandbox = mcp.create();
+    // No call here has a timeout below the guard: a program that waits for input fails the test.
+    for (command, code, out) in [
+        ("cat", 0, ""),
+        ("read x; echo got:$x", 0, "got:\n"),
+        ("python3 -c 'input()' 2>&1 | tail -n 1", 0, "EOFError: EOF when reading a line\n"),
+        ("bash -c 'select x in a b; do echo $x; done' 2>/dev/null; echo after", 0, "after\n"),
+        ("wc -c", 0, "0\n"),
+    ] {
+        let run = mcp.sh_with(&sandbox, command, json!({"timeout_ms": 2_000_000}));
+        assert_eq!((run.exit_code, run.stdout.trim_start()), (code, out), "{command}");
+    }
+    let code = mcp.call(
+        "run_code",
+        json!({"sandbox_id": sandbox, "code": "import sys; print(repr(sys.stdin.read()))"}),
+    );
+    assert_eq!(code.run().good(), "''");
+    mcp.end(home);
+}
+
+fn case_19_exit_codes_and_signals(home: &Home) {
+    let mcp = home.mcp();
+    let sandbox = mcp.create();
+    mcp.write(&sandbox, "plain", "#!/bin/sh\necho no\n");
+    for (command, code, signal) in [
+        ("exit 255", 255, false),
+        ("kill -SEGV $$", 139, true),
+        ("kill -TERM $$", 143, true),
+        ("kill -KILL $$", 137, true),
+        ("no-such-program-here", 127, false),
+        ("./plain", 126, false),
+        ("/workspace", 126, false),
+        ("exit 0", 0, false),
+    ] {
+        let run = mcp.sh(&sandbox, command);
+        assert_eq!(run.exit_code, code, "{command}: {run:?}");
+        assert_eq!(run.signal.is_some(), signal, "{command}: {run:?}");
+        assert!(!run.timed_out, "{command}");
+    }
+    let named = mcp.sh(&sandbox, "kill -SEGV $$");
+    assert!(named.signal.expect("a signal").to_string().contains("SEGV"), "the signal is named");
+    let unknown = mcp.call(
+        "run_command",
+        json!({"sandbox_id": "sbx_000000000000000000", "command": "exit 255"}),
+    );
+    assert_eq!(unknown.code(), "not_found");
+    assert!(unknown.data().get("exit_code").is_none());
+    mcp.end(home);
+}
+
+fn case_21_background_commands(home: &Home) {
+    let mcp = home.mcp();
+    let sandbox = mcp.create();
+    let begun = mcp.call(
+        "run_command",
+        json!({"sandbox_id": sandbox, "background": true,
+        "command": "while :; do echo tick >> ticks; sleep 0.05; done", "env": {"MARK": "back"}}),
+    );
+    let handle = begun.ok()["command_id"].clone();
+    assert!(handle.is_number() || handle.is_string(), "{:?}", begun.data());
+    let pid = handle.as_str().map_or_else(|| handle.to_string(), str::to_owned);
+    let size = || {
+        mcp.sh(&sandbox, "wc -c < ticks 2>/dev/null || echo 0")
+            .good()
+            .parse::<u64>()
+            .expect("a number")
+    };
+    let first = until("it writes", || Some(size()).filter(|n| *n > 0));
+    until("it goes on writing", || (size() > first).then_some(()));
+    assert_eq!(
+        mcp.sh(&sandbox, &format!("test -d /proc/{pid} && echo there")).good(),
+        "there",
+        "the id is its pid"
+    );
+    mcp.sh(&sandbox, &format!("kill -KILL {pid}")).good();
+    until("it is gone", || (marked(&mcp, &sandbox, "back") == "0").then_some(()));
+
+    let tools = mcp.ask("tools/list", json!({}));
+    let listed = tools["result"]["tools"].as_array().expect("tools").clone();
+    let tool = listed.iter().find(|tool| tool["name"] == "run_command").expect("run_command");
+    let text = format!(
+        "{} {}",
+        tool["description"], tool["inputSchema"]["properties"]["background"]["description"]
+    )
+    .to_lowercase();
+    let said = format!("{text} {}", begun.text().to_lowercase());
+    assert!(said.contains("background"), "{said}");
+    assert!(
+        ["no handle", "not kept", "file", "cannot", "no way"]
+            .iter()
+            .any(|word| said.contains(word)),
+        "what the id cannot do is said: {said}"
+    );
+    mcp.end(home);
+}
+
+fn case_23_removed_directories(home: &Home) {
+    let mcp = home.mcp();
+    let tries = [
+        ("rm -rf /workspace", "mkdir /workspace && chown 1000:1000 /workspace"),
+        ("rm -rf /tmp", "mkdir -m 1777 /tmp"),
+        (
+            "rm -rf /workspace && ln -s /home/sandbox /workspace",
+            "rm /workspace && mkdir /workspace && chown 1000:1000 /workspace",
+        ),
+        (
+            "rm -rf /home/sandbox /tmp /var/tmp /workspace",
+            "mkdir -p /workspace /home/sandbox && chown 1000:1000 /workspace /home/sandbox && mkdir -m 1777 /tmp /var/tmp",
+        ),
+    ];
+    let sandbox = mcp.create();
+    for (harm, heal) in tries {
+        mcp.sh_root(&sandbox, &format!("cd /; {harm}")).good();
+        // Each either works from another directory or names the directory.
+        for (tool, arguments) in [
+            ("run_command", json!({"sandbox_id": sandbox, "command": "pwd"})),
+            ("write_file", json!({"sandbox_id": sandbox, "path": "after", "content": "x"})),
+            ("run_code", json!({"sandbox_id": sandbox, "code": "print(1)"})),
+        ] {
+            let reply = mcp.call(tool, arguments);
+            if reply.is_error() {
+                let text = reply.text();
+                assert!(
+                    text.contains("/workspace")
+                        || text.contains("/tmp")
+                        || text.contains("directory"),
+                    "{harm}: {tool}: {text}"
+                );
+                assert_ne!(reply.data()["error"]["code"], "internal", "{harm}: {tool}: {text}");
+            }
+        }
+        mcp.sh_with(&sandbox, heal, json!({"user": "root", "cwd": "/"})).good();
+        assert_eq!(
+            mcp.sh(&sandbox, "pwd; echo x > again && cat again").good(),
+            "/workspace\nx",
+            "{heal} heals"
+        );
+        mcp.write(&sandbox, "healed", "x");
+        assert_eq!(
+            mcp.call("run_code", json!({"sandbox_id": sandbox, "code": "print(1)"})).run().good(),
+            "1"
+        );
+    }
+    mcp.end(home);
+}

@@ -1,0 +1,21 @@
+//! Tries to get out of a sandbox, or to disturb others from inside, as the sandbox's user and as
+//! root inside, under a holm of the superuser and of an ordinary user.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod calls;
+mod confinement;
+mod exhaustion;
+mod guest;
+mod host;
+mod program;
+mod races;
+
+/// The users that can be had inside in this mode.
+fn users(home: &common::Home) -> &'static [&'static str] {
+    match home.mode {
+        common::Mode::Root => &["sandbox", "root"],
+        common::Mode::Rootless => &["sandbox"],
+    }
+}
