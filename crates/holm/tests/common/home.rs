@@ -82,7 +82,9 @@ impl Home {
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).expect("its mode");
         // An own copy: another user must be able to reach it, and its path tells this home's processes.
         let program = dir.join("holm");
-        fs::copy(env!("CARGO_BIN_EXE_holm"), &program).expect("a copy of the program");
+        let built = std::env::var_os("HOLM_TEST_PROGRAM");
+        let built = built.unwrap_or_else(|| env!("CARGO_BIN_EXE_holm").into());
+        fs::copy(built, &program).expect("a copy of the program");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("its mode");
         let own_uid = (mode == Mode::Rootless && rustix::process::geteuid().is_root())
             .then(|| 40_000 + (pid.wrapping_mul(64) + number) % 20_000);
