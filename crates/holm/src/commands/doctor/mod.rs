@@ -90,8 +90,7 @@ fn cgroup_version() -> &'static str {
     /// The file system's number in `linux/magic.h`.
     const CGROUP2_SUPER_MAGIC: u32 = 0x6367_7270;
     let is_v2 = |path: &str| {
-        rustix::fs::statfs(path)
-            .is_ok_and(|fs| u32::try_from(fs.f_type) == Ok(CGROUP2_SUPER_MAGIC))
+        rustix::fs::statfs(path).is_ok_and(|fs| u32::try_from(fs.f_type) == Ok(CGROUP2_SUPER_MAGIC))
     };
     if is_v2("/sys/fs/cgroup") {
         "cgroup v2"
