@@ -1,10 +1,8 @@
-//! The benchmark. It is a program of its own (`benches/`), built like everything else; this only
-//! builds what it needs and starts it.
+//! The benchmark. It is a program of its own (`benches/`), whose script builds what it needs.
 
 use crate::shell;
 
 pub fn run(arguments: &[&str]) -> Result<(), String> {
-    shell::run(shell::cargo().args(["build", "--release", "--locked"]))?;
     let program = shell::root().join("benches/run");
     if !program.is_file() {
         return Err("benches/run is missing".to_owned());

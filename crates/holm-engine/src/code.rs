@@ -9,7 +9,7 @@ use holm_wire::connect::Code;
 use holm_wire::paths;
 use holm_wire::process::Empty;
 
-use crate::exec::{user, with_variable};
+use crate::command::{user, with_variable};
 use crate::guest_error::About;
 use crate::id::random_bytes;
 use crate::language::{Runner, probe_line};
@@ -51,7 +51,11 @@ impl Engine {
             ..RunCommand::argv(runner.argv(&script.path))
         };
         let result = self.run_in(&sandbox, command, self.inner.settings.code_timeout).await;
-        script.remove().await;
+        // A sandbox that ends takes the script along; nobody waits for its guest then.
+        tokio::select! {
+            () = script.remove() => {}
+            _ended = sandbox.ended() => {}
+        }
         Ok(CodeResult { result: result?, language, stateful: false })
     }
 
@@ -69,7 +73,7 @@ impl Engine {
         if let Some(runner) = known.as_deref().and_then(pick) {
             return Ok(runner);
         }
-        let probe = RunCommand { timeout: Some(PROBE), ..RunCommand::shell(probe_line()) };
+        let probe = RunCommand { timeout: Some(PROBE), ..RunCommand::shell(probe_line(language)) };
         let has = self.run_in(sandbox, probe, PROBE).await?;
         if has.timed_out {
             let text = "the sandbox is too busy to say which interpreters it has";

@@ -7,7 +7,7 @@ use holm_wire::client::{ClientError, Upload};
 use holm_wire::guest::ListTreeRequest;
 use tokio::time::timeout;
 
-use crate::exec::user;
+use crate::command::user;
 use crate::guest_error::About;
 use crate::text::shorten;
 use crate::{Engine, Error, ErrorKind, FileContent, FileEntry, FileList, FileWritten, SandboxId};

@@ -20,7 +20,7 @@ pub(crate) enum About {
 pub(crate) fn from_guest(error: &ClientError, about: About) -> Error {
     match error {
         ClientError::Guest(said) => {
-            let kind = kind(said.code, about);
+            let kind = kind(said, about);
             Error::new(kind, shorten(&said.message, MAX_TEXT))
                 .with_internal(format!("guest: {:?}", said.code))
         }
@@ -43,17 +43,24 @@ pub(crate) fn is_trouble(error: &ClientError) -> bool {
     !matches!(error, ClientError::Guest(_) | ClientError::Upload(_))
 }
 
-fn kind(code: Code, about: About) -> ErrorKind {
-    match (code, about) {
-        (Code::InvalidArgument, _) => ErrorKind::InvalidArgument,
+fn kind(said: &holm_wire::connect::Error, about: About) -> ErrorKind {
+    match (said.code, about) {
+        // The path's text was judged before; what is wrong then is what it names.
+        (Code::InvalidArgument, About::File) => ErrorKind::FileInvalid,
+        (Code::InvalidArgument | Code::NotFound, About::Command) => ErrorKind::InvalidArgument,
         (Code::NotFound, About::File) => ErrorKind::FileNotFound,
-        (Code::NotFound, About::Command) => ErrorKind::InvalidArgument,
         (Code::AlreadyExists | Code::Aborted, About::File) => ErrorKind::FileInvalid,
-        (Code::FailedPrecondition, About::File) => ErrorKind::FileInvalid,
-        (Code::FailedPrecondition, About::Command) => ErrorKind::InvalidArgument,
+        // `user: root` where the host gives no root inside; the text names the mend.
+        (Code::FailedPrecondition, _) => ErrorKind::PermissionDenied,
         (Code::PermissionDenied | Code::Unauthenticated, _) => ErrorKind::PermissionDenied,
-        (Code::ResourceExhausted, About::File) => ErrorKind::DiskFull,
-        (Code::ResourceExhausted, About::Command) => ErrorKind::Capacity,
+        // One code for every kind of "full"; only disks are about the file.
+        (Code::ResourceExhausted, About::File) if said.message.contains("disk full") => {
+            ErrorKind::DiskFull
+        }
+        (Code::ResourceExhausted, About::File) if said.message.contains("too large") => {
+            ErrorKind::TooLarge
+        }
+        (Code::ResourceExhausted, _) => ErrorKind::Capacity,
         (Code::OutOfRange, _) => ErrorKind::TooLarge,
         (Code::DeadlineExceeded, _) => ErrorKind::Timeout,
         _ => ErrorKind::Unavailable,
@@ -64,20 +71,23 @@ fn kind(code: Code, about: About) -> ErrorKind {
 mod tests {
     use super::*;
 
-    fn check(code: Code, about: About, want: ErrorKind) {
-        let error = ClientError::Guest(holm_wire::connect::Error::new(code, "text"));
+    fn check(code: Code, text: &str, about: About, want: ErrorKind) {
+        let error = ClientError::Guest(holm_wire::connect::Error::new(code, text));
         let got = from_guest(&error, about);
-        assert_eq!((got.kind, got.public.as_str()), (want, "text"));
+        assert_eq!((got.kind, got.public.as_str()), (want, text));
     }
 
     #[test]
     fn codes_have_a_meaning_by_call() {
-        check(Code::NotFound, About::File, ErrorKind::FileNotFound);
-        check(Code::NotFound, About::Command, ErrorKind::InvalidArgument);
-        check(Code::ResourceExhausted, About::File, ErrorKind::DiskFull);
-        check(Code::ResourceExhausted, About::Command, ErrorKind::Capacity);
-        check(Code::PermissionDenied, About::File, ErrorKind::PermissionDenied);
-        check(Code::Internal, About::File, ErrorKind::Unavailable);
+        check(Code::NotFound, "x", About::File, ErrorKind::FileNotFound);
+        check(Code::NotFound, "x", About::Command, ErrorKind::InvalidArgument);
+        check(Code::InvalidArgument, "it is a directory", About::File, ErrorKind::FileInvalid);
+        check(Code::ResourceExhausted, "disk full", About::File, ErrorKind::DiskFull);
+        check(Code::ResourceExhausted, "out of memory", About::File, ErrorKind::Capacity);
+        check(Code::ResourceExhausted, "no process left", About::Command, ErrorKind::Capacity);
+        check(Code::PermissionDenied, "x", About::File, ErrorKind::PermissionDenied);
+        check(Code::FailedPrecondition, "x", About::Command, ErrorKind::PermissionDenied);
+        check(Code::Internal, "x", About::File, ErrorKind::Unavailable);
     }
 
     #[test]

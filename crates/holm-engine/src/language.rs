@@ -119,8 +119,9 @@ impl Runner {
     }
 }
 
-/// What [`Runner::has`] may name, as one line for `sh -c` that prints those that are there.
-pub(crate) fn probe_line() -> String {
+/// A line for `sh -c` that prints which of the names in [`Runner::has`] are there. Whether node
+/// strips types costs a start of node, so only TypeScript asks for it.
+pub(crate) fn probe_line(language: Language) -> String {
     let mut names: Vec<&str> = Language::ALL
         .iter()
         .flat_map(|language| language.runners())
@@ -129,11 +130,16 @@ pub(crate) fn probe_line() -> String {
         .collect();
     names.sort_unstable();
     names.dedup();
-    format!(
-        "for n in {}; do command -v $n >/dev/null 2>&1 && echo $n; done; \
-         node --experimental-strip-types -e 0 >/dev/null 2>&1 && echo {STRIPPING_NODE}; :",
-        names.join(" ")
-    )
+    let strips = match language {
+        Language::Typescript => {
+            format!(
+                "node --experimental-strip-types -e 0 >/dev/null 2>&1 && echo {STRIPPING_NODE}; "
+            )
+        }
+        _ => String::new(),
+    };
+    let names = names.join(" ");
+    format!("for n in {names}; do command -v $n >/dev/null 2>&1 && echo $n; done; {strips}:")
 }
 
 /// Whether JavaScript needs the module form: it imports, exports or awaits at the top and does
@@ -203,6 +209,8 @@ mod tests {
         let last = runners.last().unwrap();
         let want = ["node", "--experimental-strip-types", "--no-warnings", "/x/main.ts"];
         assert_eq!(last.argv("/x/main.ts"), want);
-        assert!(probe_line().contains("Rscript"));
+        assert!(probe_line(Language::Python).contains("Rscript"));
+        assert!(!probe_line(Language::Python).contains(STRIPPING_NODE));
+        assert!(probe_line(Language::Typescript).contains(STRIPPING_NODE));
     }
 }

@@ -9,6 +9,7 @@
 
 mod capture;
 mod code;
+mod command;
 mod create;
 mod driver_error;
 mod end;
@@ -16,6 +17,7 @@ mod engine;
 mod env;
 mod error;
 mod exec;
+mod faults;
 mod files;
 mod guest_error;
 mod health;
@@ -31,21 +33,24 @@ mod settings;
 mod signal;
 mod size;
 mod state;
+mod steps;
 pub mod store;
 mod tasks;
 mod text;
 mod view;
 
-#[doc(hidden)]
-pub use create::{Faults, Moment, create_steps};
 pub use engine::Engine;
 pub use error::{Error, ErrorKind};
+#[doc(hidden)]
+pub use faults::{Faults, Moment};
 pub use id::SandboxId;
 pub use language::Language;
 pub use lifetime::LifetimeRules;
 pub use settings::EngineSettings;
 pub use size::{Chosen, HostCapacity, Size, SizeName, Sizes};
 pub use state::{EndReason, Ended, SandboxState};
+#[doc(hidden)]
+pub use steps::create_steps;
 pub use view::{
     Background, CodeResult, Command, CommandResult, CreateSandbox, Destroyed, FileContent,
     FileEntry, FileList, FileWritten, Limits, ListSandboxes, Output, RunCode, RunCommand,

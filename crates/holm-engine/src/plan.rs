@@ -153,7 +153,7 @@ mod tests {
         let host = crate::HostCapacity { cpus: 8, memory_bytes: 64 << 30 };
         let settings = EngineSettings { host, ..EngineSettings::default() };
         match (Plan::new(&settings, request), want) {
-            (Ok(plan), Ok(hostname)) if hostname.is_empty() => {
+            (Ok(plan), Ok("")) => {
                 assert_eq!(plan.spec.hostname, format!("sbx-{}", plan.record.id.digits()));
             }
             (Ok(plan), Ok(hostname)) => assert_eq!(plan.spec.hostname, hostname),

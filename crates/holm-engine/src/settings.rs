@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::create::Faults;
+use crate::faults::Faults;
 use crate::{HostCapacity, LifetimeRules, Sizes};
 
 /// Settings of an engine. `EngineSettings::default()` is the embedded form.

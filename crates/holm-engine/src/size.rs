@@ -105,7 +105,7 @@ impl HostCapacity {
     pub fn detect() -> Self {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let info = rustix::system::sysinfo();
-        let memory = u64::from(info.totalram).saturating_mul(u64::from(info.mem_unit.max(1)));
+        let memory = info.totalram.saturating_mul(u64::from(info.mem_unit.max(1)));
         Self { cpus: u32::try_from(cpus).unwrap_or(u32::MAX), memory_bytes: memory }
     }
 

@@ -50,6 +50,8 @@ pub(crate) fn main(plan: &Plan<'_>) -> ! {
         plan.launcher.as_raw_fd(),
         plan.report.as_raw_fd(),
     ]);
+    // Names are for whoever looks at the process list.
+    let _ = rustix::thread::set_name(c"holm-builder");
     rustix::process::umask(Mode::from_raw_mode(0o077));
     let death = Some(rustix::process::Signal::KILL);
     let outcome = rustix::process::set_parent_process_death_signal(death)

@@ -19,6 +19,8 @@ pub(crate) enum Request {
     Create { seq: u64, spec: Box<SandboxSpec> },
     /// End a sandbox, or give up making it. No `seq`: nobody waits.
     Destroy { seq: Option<u64>, id: String },
+    /// Give up a create, or end what it made if it is done already.
+    Cancel { seq: u64 },
     /// End everything.
     Shutdown { seq: u64 },
 }
@@ -45,6 +47,7 @@ pub(crate) enum Event {
 /// A sandbox as its owner needs it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Created {
+    pub id: String,
     pub pid: u32,
     pub socket: PathBuf,
     /// Where its counters are.

@@ -123,26 +123,34 @@ fn inject(fault: Option<Fault>, step: Step, when: When) -> Result<(), Failure> {
     let Some(fault) = fault.filter(|fault| fault.step == step && fault.when == when) else {
         return Ok(());
     };
-    let victim = match fault.mode {
-        FaultMode::Error => {
+    use rustix::process::{Signal, getpid, getppid, kill_process};
+    match (fault.mode, getppid()) {
+        (FaultMode::Error, _) => {
             return Err(Failure::internal("fault asked for by a test").in_step(step));
         }
-        FaultMode::KillSelf => None,
-        FaultMode::KillLauncher => rustix::process::getppid(),
-    };
-    // PID 1 of a namespace cannot kill itself by signal and does not see the launcher as its
-    // parent: it leaves, and the launcher is killed by those that can.
-    match victim {
-        Some(launcher) => {
-            drop(rustix::process::kill_process(launcher, rustix::process::Signal::KILL))
+        (FaultMode::KillLauncher, Some(launcher)) if !is_launcher() => {
+            let _ = kill_process(launcher, Signal::KILL);
         }
-        None if rustix::process::getpid().as_raw_nonzero().get() == 1 => {
-            crate::sys::process::exit_now(86)
+        // PID 1 of a namespace sees no parent and cannot kill itself by signal: it leaves.
+        (FaultMode::KillSelf, _) | (FaultMode::KillLauncher, _) => {
+            let _ = kill_process(getpid(), Signal::KILL);
+            crate::sys::process::exit_now(86);
         }
-        None => drop(rustix::process::kill_process(
-            rustix::process::getpid(),
-            rustix::process::Signal::KILL,
-        )),
     }
     Ok(())
+}
+
+/// Builders are the launcher's children and share its program's arguments; only the launcher holds
+/// the control socket.
+fn is_launcher() -> bool {
+    LAUNCHER.with(|launcher| launcher.get() == Some(rustix::process::getpid()))
+}
+
+thread_local! {
+    static LAUNCHER: std::cell::Cell<Option<rustix::process::Pid>> = const { std::cell::Cell::new(None) };
+}
+
+/// Remembers that this process is the launcher.
+pub(crate) fn this_is_the_launcher() {
+    LAUNCHER.with(|launcher| launcher.set(Some(rustix::process::getpid())));
 }

@@ -12,6 +12,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("holm-runtime", &[]),
     ("holm-guest", &["holm-wire"]),
     ("holm-wire", &[]),
+    ("holm-bench", &[]),
     ("xtask", &[]),
 ];
 

@@ -78,7 +78,8 @@ pub enum Ended {
 /// Serves one client until it, or `options.shutdown`, ends it. When this returns, no work of the
 /// session runs and its sandboxes are destroyed; the engine itself is left to the caller.
 ///
-/// `output` receives protocol lines only.
+/// `output` receives protocol lines only. A caller that passes `tokio::io::stdin()` must leave its
+/// process without waiting for the runtime: the thread that reads standard input cannot be stopped.
 pub async fn serve_stdio(
     engine: Engine,
     options: StdioOptions,
@@ -226,7 +227,7 @@ impl Connection {
         }
     }
 
-    /// The way out: calls get a moment, the rest is stopped and answered, the writer drains.
+    /// The way out: calls get a moment, the rest is stopped, the writer drains.
     async fn close(self, ended: &Ended, mut writer: JoinHandle<std::io::Result<()>>) {
         let Self { mut dispatch, out, .. } = self;
         if matches!(ended, Ended::OutputClosed) {
@@ -235,10 +236,13 @@ impl Connection {
         }
         let grace = if matches!(ended, Ended::Shutdown) { SIGNAL_GRACE } else { GRACE };
         drop(tokio::time::timeout(grace, dispatch.finish()).await);
-        let owed = dispatch.stop().await;
+        let farewells = dispatch.stop().await;
         let drained = tokio::time::timeout(DRAIN, async {
-            for reply in owed {
-                drop(out.send(reply).await);
+            // Where the client has left first there is nobody to tell.
+            if matches!(ended, Ended::Shutdown) {
+                for message in farewells {
+                    drop(out.send(message).await);
+                }
             }
             drop(out);
             (&mut writer).await

@@ -179,13 +179,19 @@ fn case_87_progress_rises_until_the_result() {
 fn case_87_without_a_token_there_is_no_progress() {
     run(async {
         let mut client = Client::with(|options| {
-            options.server = Arc::new(Server::new().progress_every(Duration::from_millis(1)));
+            options.server = Arc::new(Server::new().progress_every(Duration::from_millis(5)));
         });
         client.call(1, "run_command", json!({"command": "gate"})).await;
         reaches(&client.world.running.clone(), 1).await;
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        client.world.gate.send_replace(true);
-        client.result(1).await;
+        let params = json!({
+            "name": "run_command", "arguments": {"command": "gate"}, "_meta": {"progressToken": 2},
+        });
+        client.request(2, "tools/call", params).await;
+        // Five periods of the second call have passed for the first as well.
+        for _ in 0..5 {
+            let message = client.next().await;
+            assert_matches(&message, json!({"params": {"progressToken": 2}}));
+        }
     });
 }
 

@@ -8,7 +8,7 @@ use holm_wire::guest::{
     Captured, FileWritten, ListTreeRequest, ListTreeResponse, Outcome, Probe, RunRequest,
     RunResponse, TreeEntry,
 };
-use holm_wire::paths;
+use holm_wire::{connect, paths};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -114,6 +114,13 @@ impl Guest {
                 Reply::json(&self.list(&request))
             }
             paths::guest::FILE => self.file(method, query, body),
+            paths::process::START => {
+                let start = json!({"event": {"start": {"pid": 42}}}).to_string();
+                let mut stream = connect::envelope(0, start.as_bytes()).to_vec();
+                stream.extend_from_slice(&connect::envelope(connect::FLAG_END, b"{}"));
+                let headers = format!("content-type: {}\r\n", connect::STREAM_JSON);
+                Reply { status: 200, headers, body: stream }
+            }
             // Configure and whatever else only wants to be told that all is well.
             _ => Reply::json(&json!({})),
         }

@@ -368,7 +368,9 @@ fn a_subscription_is_acknowledged_and_ended() {
         client
             .send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel}))
             .await;
-        client.close_input();
+        client.line(PING).await;
+        assert_eq!(client.next().await, pong());
+        client.stop();
         let (rest, ..) = client.rest().await;
         assert_matches(
             &Value::Array(rest),

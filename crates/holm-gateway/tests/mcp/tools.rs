@@ -171,6 +171,16 @@ fn case_92_every_tool_does_what_it_says() {
         let env = json!({"command": "printenv X", "env": {"X": "naïve €"}});
         assert_eq!(client.good("run_command", env).await["stdout"], "naïve €");
 
+        let behind = client.call("run_command", json!({"command": "x", "background": true})).await;
+        assert_matches(
+            &behind,
+            json!({
+                "isError": false,
+                "content": [{"text": "*process 42. There is no handle but this process id yet*"}],
+                "structuredContent": {"command_id": 42, "background": true},
+            }),
+        );
+
         let code = client.good("run_code", json!({"code": "print(6*7)"})).await;
         assert_matches(
             &code,

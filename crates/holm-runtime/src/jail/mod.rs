@@ -31,6 +31,7 @@ pub(crate) struct Start<'a> {
 pub(crate) fn main(channel: &Channel, start: &Start<'_>) -> ! {
     sys::signals::reset();
     sys::fds::close_others(&[0, 1, 2, channel.as_raw_fd()]);
+    let _ = rustix::thread::set_name(c"holm-blank");
     let failure = match become_guest(channel, start) {
         Ok(never) => match never {},
         Err(failure) => failure,

@@ -23,6 +23,7 @@ impl Janitor {
             Forked::Child => {
                 sys::signals::reset();
                 sys::fds::close_others(&[0, 1, 2, theirs.as_raw_fd()]);
+                let _ = rustix::thread::set_name(c"holm-janitor");
                 work(&theirs)
             }
             Forked::Parent(pid, _) => Ok(Self { pid: pid.as_raw_nonzero().get(), channel: ours }),

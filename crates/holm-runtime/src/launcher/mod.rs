@@ -27,6 +27,7 @@ use slot::{Order, Slot};
 /// Runs the launcher on the socket at descriptor 3. `guest` is the program of PID 1.
 pub fn main(guest: &'static [u8]) -> ! {
     sys::signals::ignore_requests();
+    crate::step::this_is_the_launcher();
     // A session of its own, so that no terminal's signal reaches it. It fails only for a group
     // leader, which has no need of it.
     let _ = rustix::process::setsid();
@@ -182,6 +183,11 @@ impl<'a> Launcher<'a> {
         match request {
             Request::Create { seq, spec } => self.create(seq, *spec),
             Request::Destroy { seq, id } => self.destroy(seq, &id),
+            Request::Cancel { seq } => {
+                if let Some(slot) = self.slots.values_mut().find(|slot| slot.seq == Some(seq)) {
+                    slot.end(None);
+                }
+            }
             Request::Shutdown { seq } => {
                 self.shutdown.push(seq);
                 self.end_all();

@@ -61,6 +61,8 @@ pub(super) struct Slot {
     pub stuck_since: Option<std::time::Instant>,
     pub failure: Option<Failure>,
     order: Option<Order>,
+    /// Number of the order, also after it was answered.
+    pub seq: Option<u64>,
     sandbox: Option<String>,
     /// Processors that it was given.
     pub cpus: Vec<usize>,
@@ -75,6 +77,7 @@ impl Slot {
         ids: IdMap,
         order: Option<Order>,
     ) -> Self {
+        let seq = order.as_ref().map(|order| order.seq);
         let sandbox = order.as_ref().map(|order| order.spec.id.clone());
         let range = if let IdMap::Range { start } = ids { Some(start) } else { None };
         Self {
@@ -103,6 +106,7 @@ impl Slot {
             stuck_since: None,
             failure: None,
             order,
+            seq,
             sandbox,
             cpus: Vec::new(),
             waiters: Vec::new(),
@@ -128,6 +132,7 @@ impl Slot {
     }
 
     pub(super) fn claim(&mut self, order: Order) {
+        self.seq = Some(order.seq);
         self.sandbox = Some(order.spec.id.clone());
         self.order = Some(order);
     }

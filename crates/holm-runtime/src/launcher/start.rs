@@ -196,7 +196,12 @@ impl Launcher<'_> {
         let Some(slot) = self.slots.get_mut(&id) else { return };
         let Some(order) = slot.take_order() else { return };
         let (Some(pid), Some(socket)) = (slot.init_pid, slot.socket.clone()) else { return };
-        let sandbox = Created { pid: pid.unsigned_abs(), socket, cgroup: slot.group.clone() };
+        let sandbox = Created {
+            id: order.spec.id.clone(),
+            pid: pid.unsigned_abs(),
+            socket,
+            cgroup: slot.group.clone(),
+        };
         let gone = slot.init_gone;
         self.blanks_fail = false;
         self.tell(&Event::Created { seq: order.seq, sandbox });

@@ -14,16 +14,15 @@ use crate::message::{Created, Request};
 #[derive(Debug)]
 pub(super) struct LinuxMachine {
     shared: Arc<Shared>,
-    id: String,
     created: Created,
     exit: Exit,
     destroyed: AtomicBool,
 }
 
 impl LinuxMachine {
-    pub(super) fn new(shared: Arc<Shared>, id: String, created: Created) -> Self {
-        let exit = shared.watch_exit(&id);
-        Self { shared, id, created, exit, destroyed: AtomicBool::new(false) }
+    pub(super) fn new(shared: Arc<Shared>, created: Created) -> Self {
+        let exit = shared.watch_exit(&created.id);
+        Self { shared, created, exit, destroyed: AtomicBool::new(false) }
     }
 }
 
@@ -51,7 +50,7 @@ impl Machine for LinuxMachine {
 
     fn destroy(&self) -> BoxFuture<'_, Result<(), DriverError>> {
         Box::pin(async move {
-            let id = self.id.clone();
+            let id = self.created.id.clone();
             let asked = self.shared.ask(|seq| Request::Destroy { seq: Some(seq), id });
             let answer = match asked {
                 Ok(answer) => answer.await.ok(),
@@ -63,7 +62,7 @@ impl Machine for LinuxMachine {
                 None => self.shared.gone().await,
             }
             self.destroyed.store(true, Ordering::Release);
-            self.shared.note_destroyed(&self.id);
+            self.shared.note_destroyed(&self.created.id);
             Ok(())
         })
     }
@@ -72,8 +71,8 @@ impl Machine for LinuxMachine {
 impl Drop for LinuxMachine {
     fn drop(&mut self) {
         if !self.destroyed.load(Ordering::Acquire) {
-            self.shared.notify(&Request::Destroy { seq: None, id: self.id.clone() });
-            self.shared.note_destroyed(&self.id);
+            self.shared.notify(&Request::Destroy { seq: None, id: self.created.id.clone() });
+            self.shared.note_destroyed(&self.created.id);
         }
     }
 }

@@ -60,11 +60,11 @@ impl LinuxDriver {
 impl Driver for LinuxDriver {
     fn create(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<Box<dyn Machine>, DriverError>> {
         Box::pin(async move {
-            let id = spec.id.clone();
             let (pending, answer) = PendingCreate::send(&self.shared, spec)?;
-            let created = answer.await.map_err(|_| launcher_gone())??;
-            let machine = LinuxMachine::new(self.shared.clone(), id, created);
+            let answer = answer.await;
             pending.complete();
+            let created = answer.map_err(|_| launcher_gone())??;
+            let machine = LinuxMachine::new(self.shared.clone(), created);
             Ok(Box::new(machine) as Box<dyn Machine>)
         })
     }

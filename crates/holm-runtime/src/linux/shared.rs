@@ -163,8 +163,17 @@ impl Shared {
 
     fn take(&self, event: Event) {
         match event {
-            Event::Created { seq, sandbox } => self.answer_create(seq, Ok(sandbox)),
-            Event::Failed { seq, failure } => self.answer_create(seq, Err(failure.into())),
+            Event::Created { seq, sandbox } => {
+                // Before anybody can ask, so that an exit straight after it is not missed.
+                drop(self.watch_exit(&sandbox.id));
+                let id = sandbox.id.clone();
+                if !self.answer_create(seq, Ok(sandbox)) {
+                    self.state().exits.remove(&id);
+                }
+            }
+            Event::Failed { seq, failure } => {
+                self.answer_create(seq, Err(failure.into()));
+            }
             Event::Exited { id, out_of_memory } => {
                 let reason = if out_of_memory { ExitReason::OutOfMemory } else { ExitReason::Died };
                 if let Some(sender) = self.state().exits.get(&id) {
@@ -182,12 +191,10 @@ impl Shared {
         }
     }
 
-    fn answer_create(&self, seq: u64, answer: CreateAnswer) {
+    /// False when the caller has gone; its guard has asked for the end of the sandbox.
+    fn answer_create(&self, seq: u64, answer: CreateAnswer) -> bool {
         let sender = self.state().creates.remove(&seq);
-        if let Some(sender) = sender {
-            // The caller may have gone; its guard has asked for the end of the sandbox.
-            let _ = sender.send(answer);
-        }
+        sender.is_some_and(|sender| sender.send(answer).is_ok())
     }
 
     fn fail_all(&self) {
@@ -217,7 +224,7 @@ fn set_exit(sender: &watch::Sender<Option<ExitReason>>, reason: ExitReason) {
 /// A create under way. Dropped before it is complete, it has the sandbox removed.
 pub(super) struct PendingCreate {
     shared: Arc<Shared>,
-    id: Option<String>,
+    seq: Option<u64>,
 }
 
 impl PendingCreate {
@@ -228,30 +235,28 @@ impl PendingCreate {
     ) -> Result<(Self, oneshot::Receiver<CreateAnswer>), DriverError> {
         let seq = shared.next_seq.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
-        // Before the request, so that an exit straight after the create is not missed.
-        drop(shared.watch_exit(&spec.id));
         let mut state = shared.state();
         if state.gone {
             return Err(launcher_gone());
         }
         state.creates.insert(seq, sender);
         drop(state);
-        let pending = Self { shared: shared.clone(), id: Some(spec.id.clone()) };
+        let pending = Self { shared: shared.clone(), seq: Some(seq) };
         shared.send(&Request::Create { seq, spec: Box::new(spec) })?;
         Ok((pending, receiver))
     }
 
-    /// The sandbox has an owner now.
+    /// The create was answered: the sandbox has an owner now, or never was.
     pub(super) fn complete(mut self) {
-        self.id = None;
+        self.seq = None;
     }
 }
 
 impl Drop for PendingCreate {
     fn drop(&mut self) {
-        if let Some(id) = self.id.take() {
-            self.shared.note_destroyed(&id);
-            self.shared.notify(&Request::Destroy { seq: None, id });
+        if let Some(seq) = self.seq.take() {
+            self.shared.state().creates.remove(&seq);
+            self.shared.notify(&Request::Cancel { seq });
         }
     }
 }

@@ -1,34 +1,160 @@
-//! A sandbox from its making to its end.
+//! A sandbox from its making to its end, one and many.
+
+use holm_runtime::{Driver as _, DriverErrorKind, ExitReason, LinuxDriver, Machine};
 
 use crate::harness::Test;
-use crate::rig::{Rig, options, sh, spec};
+use crate::leftovers;
+use crate::rig::{Rig, ask, options, sh, spec};
 
-pub const TESTS: &[Test] = &[("basics_create_ask_destroy", create_ask_destroy)];
+pub const TESTS: &[Test] = &[
+    ("basics_create_ask_destroy", create_ask_destroy),
+    ("basics_fifty_from_blanks", fifty_from_blanks),
+    ("basics_eight_at_once", eight_at_once),
+    ("basics_two_hundred_alive", two_hundred_alive),
+    ("basics_dropped_create_leaves_nothing", dropped_create_leaves_nothing),
+    ("basics_refused_creates_say_why", refused_creates_say_why),
+    ("basics_exit_is_reported", exit_is_reported),
+];
 
 fn create_ask_destroy() {
     let rig = Rig::new(options());
-    let machine = match rig.create(spec()) {
-        Ok(machine) => machine,
-        Err(error) => panic!("{error:?}"),
-    };
-    println!(
-        "{}",
-        sh(
-            &*machine,
-            "sandbox",
-            "id; pwd; ls -la /; hostname; cat /proc/self/mountinfo; cat /proc/self/cgroup; nproc; ls -la /home /workspace; df -h; df -i; touch /usr/x; touch /workspace/y && ls -la /workspace; python3 -c 'print(6*7)'"
-        )
-    );
-    println!(
-        "{}",
-        sh(
-            &*machine,
-            "root",
-            "id; ls -la /proc/1/ | head; cat /proc/self/status | grep -E 'Cap|Secc|NoNew'; touch /usr/x && ls -la /usr/x; rm /usr/bin/yes; ls /usr/bin/yes;ls -la /proc/self/fd /dev; cat /etc/hosts"
-        )
-    );
-    let pid = machine.init_pid();
+    let machine = rig.create(spec()).unwrap();
+    let text = sh(&*machine, "sandbox", "id -u; hostname; pwd; echo $((6*7)); ls /home");
+    assert_eq!(text, "1000\nisland\n/\n42\nsandbox\nuser\nexit 0\n");
+    let (pid, socket) = (machine.init_pid(), machine.guest_socket().to_owned());
+    assert!(std::path::Path::new(&format!("/proc/{pid}")).exists());
     rig.destroy(&*machine);
-    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+    rig.destroy(&*machine);
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "PID 1 is gone");
+    assert!(!socket.exists(), "the socket is gone");
+    assert_eq!(rig.runtime.block_on(machine.exited()), ExitReason::Destroyed);
+    let instance = rig.driver.instance().to_owned();
+    rig.close();
+    leftovers::assert_none(&instance, &[]);
+}
+
+fn ping(machine: &dyn Machine) {
+    assert_eq!(ask(machine.guest_socket(), "ping").unwrap(), "pong");
+}
+
+fn fifty_from_blanks() {
+    let mut options = options();
+    options.blanks = 2;
+    let rig = Rig::new(options);
+    // The first makes the template and the image.
+    let machine = rig.create(spec()).unwrap();
+    rig.destroy(&*machine);
+    let mut times = Vec::new();
+    for _ in 0..50 {
+        let start = std::time::Instant::now();
+        let machine = rig.create(spec()).unwrap();
+        ping(&*machine);
+        rig.destroy(&*machine);
+        times.push(start.elapsed());
+    }
+    times.sort();
+    println!("  create, answer, destroy: median {:?}, p95 {:?}", times[25], times[47]);
+    let instance = rig.driver.instance().to_owned();
+    rig.close();
+    leftovers::assert_none(&instance, &[]);
+}
+
+async fn many(driver: &LinuxDriver, count: usize) -> Vec<Box<dyn Machine>> {
+    let mut pending: Vec<_> = (0..count).map(|_| driver.create(spec())).collect();
+    let mut machines = Vec::new();
+    // All are on their way before the first is waited for.
+    std::future::poll_fn(|context| {
+        let mut left = Vec::new();
+        for mut create in pending.drain(..) {
+            match create.as_mut().poll(context) {
+                std::task::Poll::Ready(result) => machines.push(result.unwrap()),
+                std::task::Poll::Pending => left.push(create),
+            }
+        }
+        pending = left;
+        if pending.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+    machines
+}
+
+fn eight_at_once() {
+    let mut options = options();
+    options.blanks = 2;
+    let rig = Rig::new(options);
+    for _ in 0..5 {
+        let machines = rig.runtime.block_on(many(&rig.driver, 8));
+        machines.iter().for_each(|machine| ping(&**machine));
+        let ends = machines.iter().map(|machine| machine.destroy());
+        for end in ends {
+            rig.runtime.block_on(end).unwrap();
+        }
+    }
+    let instance = rig.driver.instance().to_owned();
+    rig.close();
+    leftovers::assert_none(&instance, &[]);
+}
+
+fn two_hundred_alive() {
+    let rig = Rig::new(options());
+    let mut machines = Vec::new();
+    for _ in 0..25 {
+        machines.extend(rig.runtime.block_on(many(&rig.driver, 8)));
+    }
+    machines.iter().for_each(|machine| ping(&**machine));
+    let pids: std::collections::BTreeSet<u32> = machines.iter().map(|m| m.init_pid()).collect();
+    assert_eq!(pids.len(), 200);
+    // Shutdown ends them without being asked one by one.
+    let instance = rig.driver.instance().to_owned();
+    rig.close();
+    leftovers::assert_none(&instance, &[]);
+}
+
+/// Creates that are given up at any moment leave nothing (field case 58).
+fn dropped_create_leaves_nothing() {
+    let mut options = options();
+    options.blanks = 1;
+    let rig = Rig::new(options);
+    for delay in 0..30 {
+        rig.runtime.block_on(async {
+            let create = rig.driver.create(spec());
+            let _ = tokio::time::timeout(std::time::Duration::from_millis(delay), create).await;
+        });
+    }
+    let instance = rig.driver.instance().to_owned();
+    rig.close();
+    leftovers::assert_none(&instance, &[]);
+}
+
+fn refused_creates_say_why() {
+    let rig = Rig::new(options());
+    let mut strange = spec();
+    strange.template = "../../etc".into();
+    let error = rig.create(strange).err().unwrap();
+    assert_eq!(error.kind, DriverErrorKind::UnknownTemplate);
+    let one = spec();
+    let machine = rig.create(one.clone()).unwrap();
+    assert_eq!(rig.create(one).err().unwrap().kind, DriverErrorKind::Internal, "same id twice");
+    ping(&*machine);
+    rig.close();
+
+    let mut full = options();
+    full.disk_reserve_bytes = u64::MAX;
+    let rig = Rig::new(full);
+    let error = rig.create(spec()).err().unwrap();
+    assert_eq!(error.kind, DriverErrorKind::HostExhausted);
+    let instance = rig.driver.instance().to_owned();
+    leftovers::assert_none(&instance, &[rig.driver.launcher_pid()]);
+    rig.close();
+}
+
+fn exit_is_reported() {
+    let rig = Rig::new(options());
+    let machine = rig.create(spec()).unwrap();
+    let pid = rustix::process::Pid::from_raw(machine.init_pid().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    assert_eq!(rig.runtime.block_on(machine.exited()), ExitReason::Died);
+    rig.destroy(&*machine);
+    assert_eq!(rig.runtime.block_on(machine.exited()), ExitReason::Died, "the first reason stays");
     rig.close();
 }

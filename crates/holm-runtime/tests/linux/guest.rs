@@ -22,7 +22,7 @@ fn serve(mut stream: UnixStream) -> std::io::Result<()> {
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     let (user, script) = text.split_once('\n').unwrap_or(("", &text));
-    if user == "ping" {
+    if text == "ping" {
         return stream.write_all(b"pong");
     }
     let mut command = Command::new("/bin/sh");

@@ -7,7 +7,9 @@
 mod basics;
 mod guest;
 mod harness;
+mod leftovers;
 mod rig;
+mod trouble;
 
 fn main() {
     let mut args = std::env::args();
@@ -17,9 +19,12 @@ fn main() {
     }
     match args.next().as_deref() {
         Some("__launcher") => holm_runtime::launcher::main(rig::own_program()),
+        Some("owner-child") => trouble::owner_child(),
         filter => {
-            let groups = [basics::TESTS];
-            std::process::exit(harness::run(&groups.concat(), filter));
+            let groups = [basics::TESTS, trouble::TESTS];
+            let code = harness::run(&groups.concat(), filter);
+            rig::clean();
+            std::process::exit(code);
         }
     }
 }

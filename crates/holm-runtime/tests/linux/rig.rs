@@ -15,10 +15,19 @@ pub fn own_program() -> &'static [u8] {
 
 /// Directories of all tests of this run; removed by the last one.
 static BASE: LazyLock<PathBuf> = LazyLock::new(|| {
+    // A child of the test program is told its parent's directory.
+    if let Some(dir) = std::env::args().nth(2) {
+        return dir.into();
+    }
     let dir = std::env::temp_dir().join(format!("holm-rt-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("make the test directory");
     dir
 });
+
+/// Where they are.
+pub fn base() -> &'static Path {
+    &BASE
+}
 
 /// Removes them.
 pub fn clean() {

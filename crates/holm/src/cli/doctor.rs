@@ -2,10 +2,7 @@
 
 use clap::Args;
 
-/// Show which layers of isolation this host gives, and how to mend what is missing
-///
-/// Exit code 0 when every mandatory layer can be had, else 1. What one sandbox really has is
-/// measured in it and told by the tool `get_sandbox`.
+/// Arguments of `holm doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DoctorArgs {

@@ -2,10 +2,7 @@
 
 use clap::Args;
 
-/// Serve sandboxes to an agent: an MCP server on standard input and output
-///
-/// The engine is embedded: no service, no key, no network. Sandboxes that a client makes end with
-/// this process. Standard output carries protocol lines only; the log goes to standard error.
+/// Arguments of `holm mcp`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct McpArgs {

@@ -19,7 +19,6 @@ use clap::{Parser, Subcommand};
     version,
     propagate_version = false,
     disable_help_subcommand = true,
-    max_term_width = 100,
     after_help = EXAMPLES
 )]
 pub struct Cli {
@@ -37,11 +36,25 @@ Examples:
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run one command in a new sandbox and remove the sandbox
+    /// Run one command in a new sandbox, then remove the sandbox
+    ///
+    /// Standard input, output and error are passed through byte by byte. When both standard
+    /// input and standard output are terminals, the command gets a terminal too. The sandbox is
+    /// removed when the command ends, however it ends, also when holm itself is killed.
+    #[command(verbatim_doc_comment)]
     Run(RunArgs),
     /// Serve sandboxes to an agent: an MCP server on standard input and output
+    ///
+    /// The engine is embedded: no service, no key, no network. Sandboxes that a client makes end
+    /// with this process. Standard output carries protocol lines only; the log goes to standard
+    /// error.
+    #[command(verbatim_doc_comment)]
     Mcp(McpArgs),
     /// Show which layers of isolation this host gives, and how to mend what is missing
+    ///
+    /// Exit code 0 when every mandatory layer can be had, else 1. What one sandbox really has is
+    /// measured in it and told by the tool `get_sandbox`.
+    #[command(verbatim_doc_comment)]
     Doctor(DoctorArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),

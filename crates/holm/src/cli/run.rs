@@ -7,15 +7,11 @@ use clap::Args;
 
 use crate::settings::parse;
 
-/// Run one command in a new sandbox and remove the sandbox
-///
-/// Standard input, output and error are passed through byte by byte. When both standard input and
-/// standard output are terminals, the command gets a terminal too. The sandbox is removed when the
-/// command ends, however it ends, also when holm itself is killed.
+/// Arguments of `holm run`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunArgs {
-    /// Root file system to use (default: host, which shows this machine's programs read-only)
+    /// Root file system (default: host, this machine's own programs)
     #[arg(long, short = 't', value_name = "NAME")]
     pub template: Option<String>,
 
@@ -27,7 +23,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse::duration)]
     pub timeout: Option<Duration>,
 
-    /// Set a variable; NAME alone takes its value from this environment. May be repeated
+    /// Set a variable; NAME alone takes its value from here. May be repeated
     #[arg(long, short = 'e', value_name = "NAME=VALUE")]
     pub env: Vec<String>,
 
@@ -35,22 +31,17 @@ pub struct RunArgs {
     #[arg(long, short = 'w', value_name = "PATH")]
     pub workdir: Option<String>,
 
-    /// Show a host file or directory read-only inside. May be repeated
+    /// Show a file or directory of the host read-only. May be repeated
     #[arg(long, value_name = "HOST:PATH")]
     pub mount_ro: Vec<String>,
 
-    /// User inside: sandbox or root (root inside is nobody outside)
+    /// User inside; root inside is nobody outside
     #[arg(long, short = 'u', value_name = "USER", default_value = "sandbox",
           value_parser = ["sandbox", "root"])]
     pub user: String,
 
     /// The command and its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "CMD"
-    )]
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     pub command: Vec<OsString>,
 }
 

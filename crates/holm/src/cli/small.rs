@@ -3,7 +3,7 @@
 use clap::Args;
 use clap_complete::Shell;
 
-/// Print a completion script for a shell
+/// Arguments of `holm completions`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  holm completions bash > ~/.local/share/bash-completion/completions/holm"
@@ -13,7 +13,7 @@ pub struct CompletionsArgs {
     pub shell: Shell,
 }
 
-/// Print the version
+/// Arguments of `holm version`.
 #[derive(Debug, Args)]
 pub struct VersionArgs {
     /// Print JSON

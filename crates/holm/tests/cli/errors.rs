@@ -8,6 +8,7 @@ fn arguments() {
     check("unknown-command", holm(&["frobnicate"]));
     check("run-without-command", holm(&["run"]));
     check("run-unknown-flag", holm(&["run", "--frobnicate", "--", "true"]));
+    check("run-wrong-flag-value", holm(&["run", "--size", "--", "true"]));
     check("run-wrong-timeout", holm(&["run", "--timeout", "soon", "--", "true"]));
     check("run-wrong-user", holm(&["run", "--user", "daemon", "--", "true"]));
     check("run-wrong-mount", holm(&["run", "--mount-ro", "nowhere", "--", "true"]));

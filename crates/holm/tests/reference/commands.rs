@@ -6,7 +6,7 @@ use clap::CommandFactory as _;
 
 pub fn page() -> String {
     let mut page = String::from("# Command line\n\n");
-    let mut root = holm::cli::Cli::command().term_width(100);
+    let mut root = holm::cli::Cli::command();
     root.build();
     section(&mut page, &mut root, "holm");
     let names: Vec<String> =

@@ -24,7 +24,7 @@ pub(super) fn tool() -> Tool {
         description: "Runs a program and returns exit code, stdout and stderr. Each call is a \
             fresh interpreter: variables are not kept, files in /workspace are. Print what you \
             want to see; the last expression is not shown, and plots or other images are not \
-            returned (save them and use read_file with encoding base64). Any length of code is \
+            returned (save them and use read_file with encoding base64). Long programs are \
             fine. If the language is not installed in the sandbox, the answer says so \
             (language_unavailable). There is no network.",
         hints: Hints::Changes,

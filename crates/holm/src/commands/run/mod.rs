@@ -37,7 +37,8 @@ fn in_sandbox(settings: RunSettings) -> Result<u8, Failure> {
     options.blanks = 0;
     // The launcher starts first and gets ready while the rest is set up here.
     let driver = LinuxDriver::start(options).map_err(|error| host::driver_failure(&error))?;
-    host::event_loop()?.block_on(async {
+    let event_loop = host::event_loop()?;
+    event_loop.block_on(async {
         // Before anything is made that would have to be removed again.
         let mut signals = Signals::catch()
             .map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;

@@ -1,0 +1,209 @@
+//! The steps of a create, each with its undo.
+//!
+//! An undo copes with a step that did not happen or was cut off in the middle.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use holm_runtime::{BoxFuture, ExitReason};
+use holm_wire::client::ClientError;
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::create::Build;
+use crate::lease::{store_failed, wall_clock};
+use crate::sandbox::Sandbox;
+use crate::store::StoreError;
+use crate::{
+    EndReason, Engine, Error, ErrorKind, SandboxState, driver_error, guest_error, measure,
+};
+
+/// One step.
+pub(crate) struct Step {
+    /// Its name, in logs and for [`Faults`].
+    pub name: &'static str,
+    pub run: for<'a> fn(&'a mut Build) -> BoxFuture<'a, Result<(), Error>>,
+    pub undo: for<'a> fn(&'a mut Build) -> BoxFuture<'a, Result<(), Error>>,
+}
+
+/// Everything that a create does, in order.
+pub(crate) const STEPS: [Step; 5] = [
+    Step {
+        name: "reserve",
+        run: |build| Box::pin(build.reserve()),
+        undo: |build| Box::pin(build.release()),
+    },
+    Step {
+        name: "make",
+        run: |build| Box::pin(build.make()),
+        undo: |build| Box::pin(build.unmake()),
+    },
+    Step {
+        name: "configure",
+        run: |build| Box::pin(build.configure()),
+        undo: |_| Box::pin(nothing()),
+    },
+    Step { name: "measure", run: |build| Box::pin(build.measure()), undo: |_| Box::pin(nothing()) },
+    Step {
+        name: "publish",
+        run: |build| Box::pin(build.publish()),
+        undo: |build| Box::pin(build.withdraw()),
+    },
+];
+
+/// The undo of a step whose effect is inside the sandbox and goes with it.
+async fn nothing() -> Result<(), Error> {
+    Ok(())
+}
+
+/// Names of the steps of a create, in order, for tests that fail each of them.
+#[doc(hidden)]
+#[must_use]
+pub fn create_steps() -> Vec<&'static str> {
+    STEPS.iter().map(|step| step.name).collect()
+}
+
+impl Build {
+    async fn reserve(&mut self) -> Result<(), Error> {
+        let inner = &self.engine.inner;
+        let limit = inner.settings.max_sandboxes;
+        inner.store.reserve(self.sandbox.live().record, limit).await.map_err(
+            |error| match error {
+                StoreError::Full { limit } => Error::new(
+                    ErrorKind::QuotaExceeded,
+                    format!("the limit of {limit} sandboxes at once is reached"),
+                ),
+                other => store_failed(&other),
+            },
+        )?;
+        inner.registry.add(&self.sandbox);
+        // A shutdown that began before this line did not see it; from here on it does.
+        self.engine.refuse_when_closing()
+    }
+
+    async fn release(&mut self) -> Result<(), Error> {
+        let inner = &self.engine.inner;
+        let _decision = self.sandbox.decision.lock().await;
+        let mut live = self.sandbox.live();
+        if let Some(ended) = live.record.ended {
+            // Somebody saw it and destroyed it: the history can say so.
+            live.record.state = ended.reason.final_state();
+            let saved = inner.store.save(live.record.clone()).await;
+            inner.registry.remove(&self.sandbox.id);
+            self.sandbox.set(live);
+            return match saved {
+                Ok(()) | Err(StoreError::Unknown(_)) => Ok(()),
+                Err(error) => Err(store_failed(&error)),
+            };
+        }
+        inner.store.forget(self.sandbox.id).await;
+        inner.registry.remove(&self.sandbox.id);
+        Ok(())
+    }
+
+    async fn make(&mut self) -> Result<(), Error> {
+        let made = self.engine.inner.driver.create(self.spec.clone()).await;
+        self.sandbox.attach(made.map_err(driver_error::from_driver)?)
+    }
+
+    async fn unmake(&mut self) -> Result<(), Error> {
+        match self.sandbox.machine() {
+            Some(machine) => machine.destroy().await.map_err(driver_error::from_driver),
+            // Not made, or dropped on the way, which leaves nothing.
+            None => Ok(()),
+        }
+    }
+
+    /// A call to the new guest, given up as soon as the sandbox dies.
+    async fn ask<T>(&self, call: impl Future<Output = Result<T, ClientError>>) -> Result<T, Error> {
+        let machine = self.sandbox.machine().ok_or_else(|| self.sandbox.not_ready())?;
+        tokio::select! {
+            answer = call => answer.map_err(|error| guest_error::at_start(&error)),
+            reason = machine.exited() => {
+                let text = "the new sandbox died while it was started";
+                Err(Error::new(ErrorKind::Unavailable, text)
+                    .with_internal(format!("PID 1 is gone: {reason:?}")))
+            }
+        }
+    }
+
+    async fn configure(&mut self) -> Result<(), Error> {
+        let guest = self.sandbox.guest()?;
+        self.ask(guest.configure(&self.configure)).await
+    }
+
+    async fn measure(&mut self) -> Result<(), Error> {
+        let guest = self.sandbox.guest()?;
+        let probe = self.ask(guest.probe()).await?;
+        let inner = &self.engine.inner;
+        let measured = measure::measure(
+            inner.driver.enforcement(),
+            &probe,
+            &inner.settings.host_namespaces,
+            &self.spec,
+            &self.sandbox.usage(),
+        );
+        if let Some(row) = measured.fatal.first() {
+            let name = measure::layer_name(row.layer);
+            let text = format!("the new sandbox lacks {name}, without which nothing may run in it");
+            let error = Error::new(ErrorKind::IsolationUnavailable, text)
+                .with_internal(format!("measured missing: {:?}", measured.missing));
+            return Err(match &row.mend {
+                Some(mend) => error.suggest(mend.clone()),
+                None => error,
+            });
+        }
+        self.sandbox.set_measured(measured);
+        Ok(())
+    }
+
+    async fn publish(&mut self) -> Result<(), Error> {
+        let inner = &self.engine.inner;
+        let _decision = self.sandbox.decision.lock().await;
+        let mut live = self.sandbox.live();
+        if let Some(ended) = live.record.ended {
+            return Err(Error::gone(&self.sandbox.id, ended));
+        }
+        let now = Instant::now();
+        let deadline = now + live.record.lifetime;
+        live.deadline = Some(deadline);
+        live.ceiling = Some(now + inner.settings.lifetime.max);
+        live.record.state = SandboxState::Running;
+        live.record.ready_at = Some(Timestamp::now());
+        live.record.expires_at = Some(wall_clock(deadline, now));
+        inner.store.save(live.record.clone()).await.map_err(|error| store_failed(&error))?;
+        self.sandbox.handed_over.store(true, Ordering::SeqCst);
+        self.sandbox.set(live);
+        inner.timer.add(deadline, self.sandbox.id);
+        self.engine.watch(&self.sandbox);
+        Ok(())
+    }
+
+    async fn withdraw(&mut self) -> Result<(), Error> {
+        self.engine.decide_end(&self.sandbox, EndReason::Destroyed).await?;
+        self.sandbox.handed_over.store(false, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// Ends the sandbox when its PID 1 is gone although nobody wanted that.
+    fn watch(&self, sandbox: &Arc<Sandbox>) {
+        let engine = Arc::downgrade(&self.inner);
+        let sandbox = Arc::clone(sandbox);
+        tokio::spawn(async move {
+            let Some(machine) = sandbox.machine() else { return };
+            let exit = tokio::select! {
+                exit = machine.exited() => exit,
+                _ended = sandbox.ended() => return,
+            };
+            let Some(inner) = engine.upgrade() else { return };
+            let reason = match exit {
+                ExitReason::OutOfMemory => EndReason::OutOfMemory,
+                ExitReason::Destroyed | ExitReason::Died => EndReason::Lost,
+            };
+            tracing::warn!(id = %sandbox.id, ?exit, "the sandbox's PID 1 is gone");
+            drop(Engine { inner }.end_in_background(sandbox, reason));
+        });
+    }
+}

@@ -1,0 +1,129 @@
+//! Commands and code: what running takes and answers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::Language;
+
+/// What to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// A line for `sh -c`.
+    Shell(String),
+    /// A program and its arguments.
+    Argv(Vec<String>),
+}
+
+impl Default for Command {
+    fn default() -> Self {
+        Self::Shell(String::new())
+    }
+}
+
+/// Request of `exec_run` and `exec_background`.
+#[derive(Debug, Clone, Default)]
+pub struct RunCommand {
+    /// What.
+    pub command: Command,
+    /// Working directory; the sandbox's where absent.
+    pub cwd: Option<String>,
+    /// Variables added to the sandbox's.
+    pub env: BTreeMap<String, String>,
+    /// `sandbox` (also where absent) or `root`.
+    pub user: Option<String>,
+    /// Time limit; the setting's default (60 s) where absent, at most the remaining lease.
+    /// Not used in the background.
+    pub timeout: Option<Duration>,
+    /// Standard input; at its end at once where absent. Not used in the background.
+    pub stdin: Option<Bytes>,
+    /// Bytes kept of each stream; the setting's default (1 MiB) where absent.
+    pub output_limit: Option<u64>,
+}
+
+impl RunCommand {
+    /// `sh -c line`.
+    #[must_use]
+    pub fn shell(line: impl Into<String>) -> Self {
+        Self { command: Command::Shell(line.into()), ..Self::default() }
+    }
+
+    /// A program and its arguments.
+    #[must_use]
+    pub fn argv<S: Into<String>>(argv: impl IntoIterator<Item = S>) -> Self {
+        let argv = argv.into_iter().map(Into::into).collect();
+        Self { command: Command::Argv(argv), ..Self::default() }
+    }
+}
+
+/// One output stream of a command.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Output {
+    /// Its text: head and tail, joined by a line that says how many bytes were cut.
+    pub text: String,
+    /// True when something was cut.
+    pub truncated: bool,
+    /// True when bytes that are no UTF-8 were replaced by U+FFFD.
+    pub lossy: bool,
+    /// Bytes that the command wrote in all.
+    pub bytes: u64,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CommandResult {
+    /// Its exit code; 128 + signal after death by a signal.
+    pub exit_code: i32,
+    /// Standard output.
+    pub stdout: Output,
+    /// Standard error.
+    pub stderr: Output,
+    /// True when it was killed at its time limit, with all that it had started.
+    pub timed_out: bool,
+    /// Name of the signal that ended it (`SIGSEGV`).
+    pub signal: Option<String>,
+    /// True when it, or its last child, was killed because the sandbox was out of memory.
+    pub out_of_memory: bool,
+    /// Wall time.
+    pub duration: Duration,
+    /// The time limit that was in force.
+    pub timeout: Duration,
+    /// What a reader should know: which limit ended it.
+    pub note: Option<String>,
+}
+
+/// Answer of `exec_background`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Background {
+    /// Process id inside the sandbox.
+    pub pid: u32,
+}
+
+/// Request of `code_run`.
+#[derive(Debug, Clone, Default)]
+pub struct RunCode {
+    /// The program's text.
+    pub code: String,
+    /// Its language.
+    pub language: Language,
+    /// Time limit; the setting's default (30 s) where absent, at most the remaining lease.
+    pub timeout: Option<Duration>,
+    /// Variables added to the sandbox's.
+    pub env: BTreeMap<String, String>,
+    /// Working directory; the sandbox's where absent.
+    pub cwd: Option<String>,
+    /// `sandbox` (also where absent) or `root`.
+    pub user: Option<String>,
+}
+
+/// Answer of `code_run`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CodeResult {
+    /// How the interpreter ended.
+    pub result: CommandResult,
+    /// The language.
+    pub language: Language,
+    /// Always false for now: each call is a fresh interpreter, variables are not kept.
+    pub stateful: bool,
+}

@@ -1,0 +1,86 @@
+//! The service as a whole: usage, limits, what it offers.
+
+use std::time::Duration;
+
+use holm_runtime::LayerState;
+use jiff::Timestamp;
+
+use crate::{Ended, Language, SandboxId, SandboxState, Size, SizeName};
+
+/// Answer of `usage`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UsageReport {
+    /// Alive now.
+    pub sandboxes_running: usize,
+    /// Ever ready in this process.
+    pub sandboxes_total: u64,
+    /// Seconds of all of them, from ready to their end or to now.
+    pub seconds_total: f64,
+    /// The newest ones.
+    pub recent: Vec<UsageRow>,
+}
+
+/// One sandbox in a usage report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UsageRow {
+    /// Its id.
+    pub id: SandboxId,
+    /// Its name.
+    pub name: Option<String>,
+    /// Its size.
+    pub size: SizeName,
+    /// Where it is in its life.
+    pub state: SandboxState,
+    /// When the create was asked for.
+    pub created_at: Timestamp,
+    /// Seconds from ready to its end or to now.
+    pub seconds: f64,
+    /// Why and when it ended.
+    pub ended: Option<Ended>,
+}
+
+/// Answer of `service_info`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServiceInfo {
+    /// `holm`.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Which driver makes sandboxes.
+    pub driver: String,
+    /// `root` or `rootless` …
+    pub mode: String,
+    /// Layers that this host gives, as found at start-up.
+    pub enforced: Vec<String>,
+    /// Layers that it does not.
+    pub missing: Vec<String>,
+    /// All of them with what does it and how to mend it.
+    pub layers: Vec<LayerState>,
+    /// Limits.
+    pub limits: Limits,
+    /// Sizes: name and numbers, processors as this host gives them.
+    pub sizes: Vec<(SizeName, Size)>,
+    /// Templates that may be asked for, aliases included.
+    pub templates: Vec<String>,
+    /// Languages of `code_run`; whether a sandbox has the interpreter depends on its template.
+    pub languages: Vec<Language>,
+    /// Text about the network.
+    pub network: String,
+}
+
+/// Limits in service info.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it; see EngineSettings")]
+pub struct Limits {
+    pub max_sandboxes: usize,
+    pub lifetime_default: Duration,
+    pub lifetime_min: Duration,
+    pub lifetime_max: Duration,
+    pub exec_timeout: Duration,
+    pub code_timeout: Duration,
+    pub output_limit: u64,
+    pub max_read: u64,
+    pub max_write: u64,
+    pub max_env_value: usize,
+    pub max_env_total: usize,
+}

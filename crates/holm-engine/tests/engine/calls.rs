@@ -1,0 +1,238 @@
+//! Commands and files on a running sandbox.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use holm_engine::{
+    CommandResult, CreateSandbox, Engine, EngineSettings, ErrorKind, RunCommand, SandboxId,
+};
+use holm_wire::connect::Code;
+
+use crate::support::{FakeDriver, engine, settings, until};
+
+async fn start(settings: EngineSettings) -> (Engine, std::sync::Arc<FakeDriver>, SandboxId) {
+    let (engine, driver) = engine(settings);
+    let id = engine.sandbox_create(CreateSandbox::default()).await.unwrap().id;
+    (engine, driver, id)
+}
+
+async fn run(line: &str) -> Result<CommandResult, holm_engine::Error> {
+    let (engine, _driver, id) = start(settings()).await;
+    engine.exec_run(&id, RunCommand::shell(line)).await
+}
+
+#[tokio::test]
+async fn case_19_exit_codes_and_signals_are_told_apart() {
+    for (line, code, signal) in [
+        ("true", 0, None),
+        ("exit 255", 255, None),
+        ("kill 11", 139, Some("SIGSEGV")),
+        ("kill 15", 143, Some("SIGTERM")),
+        ("kill 9", 137, Some("SIGKILL")),
+    ] {
+        let result = run(line).await.unwrap();
+        assert_eq!((result.exit_code, result.signal.as_deref()), (code, signal), "{line}");
+        assert!(!result.out_of_memory && !result.timed_out, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn case_98_death_by_memory_is_decided_by_the_hosts_counter_and_names_the_limit() {
+    let result = run("oom").await.unwrap();
+    assert!(result.out_of_memory);
+    assert!(result.note.unwrap().contains("memory limit of 4096 MiB"));
+}
+
+#[tokio::test]
+async fn case_16_no_process_left_is_a_clear_error() {
+    let error = run("full").await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Capacity);
+    assert!(error.public.contains("no process left"), "{error}");
+}
+
+#[tokio::test]
+async fn case_4_output_is_bounded_and_says_so() {
+    let (engine, _driver, id) = start(settings()).await;
+    let output_limit = Some(1000);
+    let request = RunCommand { output_limit, ..RunCommand::shell("flood") };
+    let result = engine.exec_run(&id, request).await.unwrap();
+    assert!(result.stdout.truncated && result.stdout.bytes == 1 << 30);
+    assert!(result.stdout.text.contains("\n[... 1073740824 bytes cut ...]\n"));
+    for bad in [0, (8 << 20) + 1] {
+        let request = RunCommand { output_limit: Some(bad), ..RunCommand::shell("true") };
+        let error = engine.exec_run(&id, request).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::InvalidArgument);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn commands_have_a_time_limit() {
+    let (engine, driver, id) = start(settings()).await;
+    let result = engine.exec_run(&id, RunCommand::shell("sleep 600")).await.unwrap();
+    assert!(result.timed_out && result.stdout.text == "so far");
+    assert_eq!(result.timeout, Duration::from_secs(60));
+    assert!(result.note.unwrap().contains("60 seconds"));
+    let timeout = Some(Duration::from_secs(2));
+    let request = RunCommand { timeout, ..RunCommand::shell("sleep 600") };
+    let result = engine.exec_run(&id, request).await.unwrap();
+    assert_eq!(result.timeout, Duration::from_secs(2));
+    assert_eq!(driver.last().guest.shared.last_run.lock().unwrap().timeout_ms, 2000);
+    let request = RunCommand { timeout: Some(Duration::ZERO), ..RunCommand::shell("true") };
+    let error = engine.exec_run(&id, request).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::InvalidArgument);
+}
+
+#[tokio::test]
+async fn case_82_dropping_the_call_ends_the_command() {
+    let (engine, driver, id) = start(settings()).await;
+    let shared = driver.last().guest.shared.clone();
+    for count in 1..=5 {
+        let call = engine.exec_run(&id, RunCommand::shell("sleep 3600"));
+        let started = until("it runs", || async { shared.runs.load(Ordering::SeqCst) == count });
+        tokio::select! {
+            result = call => panic!("ended by itself: {result:?}"),
+            () = started => {}
+        }
+        until("it is ended", || async { shared.dropped.load(Ordering::SeqCst) == count }).await;
+    }
+    engine.exec_run(&id, RunCommand::shell("true")).await.unwrap();
+}
+
+#[tokio::test]
+async fn background_commands_give_their_pid() {
+    let (engine, _driver, id) = start(settings()).await;
+    let started = engine.exec_background(&id, RunCommand::shell("sleep 9")).await.unwrap();
+    assert_eq!(started.pid, 77);
+}
+
+#[tokio::test]
+async fn case_81_calls_run_side_by_side() {
+    let (engine, driver, id) = start(settings()).await;
+    let shared = driver.last().guest.shared.clone();
+    let mut slow = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        let engine = engine.clone();
+        slow.spawn(async move { engine.exec_run(&id, RunCommand::shell("sleep 3600")).await });
+    }
+    until("they run", || async { shared.runs.load(Ordering::SeqCst) == 20 }).await;
+    let echo = engine.exec_run(&id, RunCommand::shell("echo ok")).await.unwrap();
+    assert_eq!(echo.stdout.text, "ok");
+    slow.shutdown().await;
+}
+
+#[tokio::test]
+async fn case_67_a_hundred_sandboxes_are_a_hundred_places() {
+    let (engine, _driver) = engine(EngineSettings { max_sandboxes: 100, ..settings() });
+    for _ in 0..3 {
+        let mut writes = tokio::task::JoinSet::new();
+        for _ in 0..100 {
+            let engine = engine.clone();
+            writes.spawn(async move {
+                let id = engine.sandbox_create(CreateSandbox::default()).await.unwrap().id;
+                let text = Bytes::from(id.to_string());
+                engine.file_write(&id, "/workspace/id", None, None, text).await.unwrap();
+                id
+            });
+        }
+        for id in writes.join_all().await {
+            let read = engine.file_read(&id, "/workspace/id", None, 0, None).await.unwrap();
+            assert_eq!(read.bytes, id.to_string());
+            let page = engine.file_list(&id, "/", None, true, None, None).await.unwrap();
+            assert_eq!(page.files.len(), 1);
+            engine.sandbox_destroy(&id).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn case_31_files_come_back_as_they_went_in_parts_too() {
+    let (engine, driver, id) = start(EngineSettings { max_read: 1000, ..settings() }).await;
+    let bytes: Bytes = (0..2500_u32).map(|n| n.to_le_bytes()[0]).collect::<Vec<u8>>().into();
+    let written = engine.file_write(&id, "/w/a b", None, Some(0o640), bytes.clone()).await.unwrap();
+    assert_eq!((written.path.as_str(), written.bytes), ("/w/a b", 2500));
+    let shared = driver.last().guest.shared.clone();
+    assert_eq!(shared.files.lock().unwrap()["/w/a b"].1, Some(0o640));
+    let error = engine.file_read(&id, "/w/a b", None, 0, None).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::TooLarge);
+    assert!(error.public.contains("2500") && error.suggestion.contains("offset"), "{error}");
+    let mut all = Vec::new();
+    loop {
+        let at = all.len() as u64;
+        let part = engine.file_read(&id, "/w/a b", None, at, Some(999)).await.unwrap();
+        assert_eq!(part.size, 2500);
+        all.extend_from_slice(&part.bytes);
+        if !part.truncated {
+            break;
+        }
+    }
+    assert_eq!(all, bytes);
+    let rest = engine.file_read(&id, "/w/a b", None, 2000, None).await.unwrap();
+    assert_eq!((rest.bytes.len(), rest.truncated), (500, false));
+}
+
+#[tokio::test]
+async fn case_34_lists_come_in_pages() {
+    let (engine, _driver, id) = start(settings()).await;
+    for n in 0..25 {
+        let path = format!("/w/{n:02}");
+        engine.file_write(&id, &path, None, None, Bytes::new()).await.unwrap();
+    }
+    let (mut names, mut after, mut pages) = (Vec::new(), None, 0);
+    loop {
+        let page =
+            engine.file_list(&id, "/w", None, true, Some(10), after.as_deref()).await.unwrap();
+        names.extend(page.files.into_iter().map(|file| file.name));
+        pages += 1;
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages, 3);
+    assert_eq!(names, (0..25).map(|n| format!("{n:02}")).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn file_errors_have_a_kind_and_name_the_path() {
+    let (engine, driver) = engine(EngineSettings { max_write: 10, ..settings() });
+    driver.guest.lock().unwrap().refuses = vec![
+        ("/full", Code::ResourceExhausted, "disk full"),
+        ("/mine", Code::PermissionDenied, "permission denied"),
+        ("/dir", Code::InvalidArgument, "it is a directory"),
+        ("/odd", Code::Internal, "odd"),
+    ];
+    let id = engine.sandbox_create(CreateSandbox::default()).await.unwrap().id;
+    let write = async |path: &str, mode, bytes: &'static [u8]| {
+        engine.file_write(&id, path, None, mode, Bytes::from_static(bytes)).await.unwrap_err()
+    };
+    for (path, kind) in [
+        ("/full/x", ErrorKind::DiskFull),
+        ("/mine/x", ErrorKind::PermissionDenied),
+        ("/dir/x", ErrorKind::FileInvalid),
+        ("/odd/x", ErrorKind::Unavailable),
+    ] {
+        let error = write(path, None, b"").await;
+        assert_eq!(error.kind, kind, "{path}");
+        assert!(error.public.contains(path), "{error}");
+    }
+    assert_eq!(write("/x", Some(0o4755), b"").await.kind, ErrorKind::InvalidArgument);
+    assert_eq!(write("", None, b"").await.kind, ErrorKind::InvalidArgument);
+    assert_eq!(write("/x", None, &[0; 11]).await.kind, ErrorKind::TooLarge);
+    let error = engine.file_read(&id, "/nope", None, 0, None).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::FileNotFound);
+    assert!(error.public.contains("/nope"), "{error}");
+    let error = engine.file_read(&id, "/nope", Some("mallory"), 0, None).await.unwrap_err();
+    assert!(error.public.contains("mallory"), "{error}");
+}
+
+#[tokio::test]
+async fn service_info_tells_the_limits_in_force() {
+    let (engine, _driver) = engine(settings());
+    let info = engine.service_info();
+    assert_eq!(info.limits.max_sandboxes, 20);
+    assert_eq!(info.sizes.len(), 3);
+    assert_eq!(info.templates, ["base", "host"]);
+    assert!(info.network.contains("loopback only"));
+    assert_eq!(info.version, env!("CARGO_PKG_VERSION"));
+}

@@ -1,0 +1,182 @@
+//! The fake driver and its machines.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use holm_runtime::{
+    BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, ExitReason, Machine, SandboxSpec,
+    Usage,
+};
+use tokio::sync::watch;
+
+use super::guest::{FakeGuest, Guest};
+
+/// What a test sets and looks at.
+#[derive(Default)]
+pub struct FakeDriver {
+    pub enforcement: Mutex<Option<&'static Enforcement>>,
+    /// What new guests are like.
+    pub guest: Mutex<Guest>,
+    /// How long a create takes.
+    pub delay: Mutex<Duration>,
+    /// How long a destroy takes.
+    pub destroy_delay: Mutex<Duration>,
+    /// The next creates that fail.
+    pub failing: Mutex<Option<DriverErrorKind>>,
+    /// Destroys that fail before one works.
+    pub stubborn: Arc<AtomicUsize>,
+    pub counts: Arc<Counts>,
+    pub machines: Mutex<Vec<Arc<Inner>>>,
+}
+
+/// Machines now, at most, and real removals.
+#[derive(Default)]
+pub struct Counts {
+    pub alive: AtomicUsize,
+    pub most: AtomicUsize,
+    pub created: AtomicUsize,
+    pub removed: AtomicUsize,
+}
+
+pub struct Inner {
+    pub spec: SandboxSpec,
+    pub guest: FakeGuest,
+    socket: PathBuf,
+    exited: watch::Sender<Option<ExitReason>>,
+    pub oom_kills: Arc<AtomicU64>,
+    stubborn: Arc<AtomicUsize>,
+    destroy_delay: Duration,
+    removing: tokio::sync::Mutex<bool>,
+    counts: Arc<Counts>,
+}
+
+struct FakeMachine(Arc<Inner>);
+
+impl FakeDriver {
+    pub fn alive(&self) -> usize {
+        self.counts.alive.load(Ordering::SeqCst)
+    }
+
+    pub fn removed(&self) -> usize {
+        self.counts.removed.load(Ordering::SeqCst)
+    }
+
+    /// The newest machine.
+    pub fn last(&self) -> Arc<Inner> {
+        Arc::clone(self.machines.lock().unwrap().last().expect("a machine"))
+    }
+}
+
+impl Inner {
+    /// PID 1 is gone.
+    pub fn die(&self, reason: ExitReason) {
+        self.guest.stop();
+        self.exited.send_replace(Some(reason));
+    }
+}
+
+impl Driver for FakeDriver {
+    fn create(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<Box<dyn Machine>, DriverError>> {
+        Box::pin(async move {
+            let delay = *self.delay.lock().unwrap();
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
+            }
+            if let Some(kind) = *self.failing.lock().unwrap() {
+                let internal = "/secret/host/path".to_owned();
+                return Err(DriverError { kind, message: "cannot make it".to_owned(), internal });
+            }
+            static NEXT: AtomicUsize = AtomicUsize::new(0);
+            let number = NEXT.fetch_add(1, Ordering::SeqCst);
+            let name = format!("holm-engine-{}-{number}.sock", std::process::id());
+            let socket = std::env::temp_dir().join(name);
+            let oom_kills = Arc::new(AtomicU64::new(0));
+            let kind = self.guest.lock().unwrap().clone();
+            let guest = FakeGuest::start(&socket, kind, Arc::clone(&oom_kills));
+            self.counts.created.fetch_add(1, Ordering::SeqCst);
+            let alive = self.counts.alive.fetch_add(1, Ordering::SeqCst) + 1;
+            self.counts.most.fetch_max(alive, Ordering::SeqCst);
+            let inner = Arc::new(Inner {
+                spec,
+                guest,
+                socket,
+                exited: watch::Sender::new(None),
+                oom_kills,
+                stubborn: Arc::clone(&self.stubborn),
+                destroy_delay: *self.destroy_delay.lock().unwrap(),
+                removing: tokio::sync::Mutex::default(),
+                counts: Arc::clone(&self.counts),
+            });
+            self.machines.lock().unwrap().push(Arc::clone(&inner));
+            Ok(Box::new(FakeMachine(inner)) as Box<dyn Machine>)
+        })
+    }
+
+    fn enforcement(&self) -> &Enforcement {
+        static NONE: Enforcement = Enforcement { mode: String::new(), layers: Vec::new() };
+        self.enforcement.lock().unwrap().unwrap_or(&NONE)
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+impl Machine for FakeMachine {
+    fn guest_socket(&self) -> &Path {
+        &self.0.socket
+    }
+
+    fn init_pid(&self) -> u32 {
+        0
+    }
+
+    fn exited(&self) -> BoxFuture<'_, ExitReason> {
+        Box::pin(async move {
+            let mut seen = self.0.exited.subscribe();
+            let reason = seen.wait_for(Option::is_some).await.map(|reason| *reason);
+            reason.ok().flatten().unwrap_or(ExitReason::Died)
+        })
+    }
+
+    fn usage(&self) -> Usage {
+        Usage {
+            memory_bytes: Some(1 << 20),
+            cpu_usec: Some(1_500_000),
+            processes: Some(1),
+            oom_kills: Some(self.0.oom_kills.load(Ordering::SeqCst)),
+        }
+    }
+
+    fn destroy(&self) -> BoxFuture<'_, Result<(), DriverError>> {
+        Box::pin(async move {
+            let mut removed = self.0.removing.lock().await;
+            if *removed {
+                return Ok(());
+            }
+            if !self.0.destroy_delay.is_zero() {
+                tokio::time::sleep(self.0.destroy_delay).await;
+            }
+            let count = |left: usize| left.checked_sub(1);
+            if self.0.stubborn.fetch_update(Ordering::SeqCst, Ordering::SeqCst, count).is_ok() {
+                let internal = "busy".to_owned();
+                let kind = DriverErrorKind::Internal;
+                return Err(DriverError { kind, message: "cannot remove".to_owned(), internal });
+            }
+            self.0.die(ExitReason::Destroyed);
+            *removed = true;
+            self.0.counts.alive.fetch_sub(1, Ordering::SeqCst);
+            self.0.counts.removed.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        })
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.guest.stop();
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}

@@ -1,0 +1,38 @@
+//! A driver without a kernel: machines that count themselves, guests that are scripted.
+
+pub mod driver;
+pub mod guest;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use holm_engine::{Engine, EngineSettings, HostCapacity, LifetimeRules};
+
+pub use driver::FakeDriver;
+
+/// Settings for tests: a large host, short lifetimes allowed, nothing mandatory to compare with.
+pub fn settings() -> EngineSettings {
+    EngineSettings {
+        host: HostCapacity { cpus: 8, memory_bytes: 64 << 30 },
+        lifetime: LifetimeRules { min: Duration::from_millis(1), ..LifetimeRules::EMBEDDED },
+        ..EngineSettings::default()
+    }
+}
+
+/// An engine over a fresh fake driver.
+pub fn engine(settings: EngineSettings) -> (Engine, Arc<FakeDriver>) {
+    let driver = Arc::new(FakeDriver::default());
+    (Engine::new(Arc::clone(&driver) as _, settings), driver)
+}
+
+/// Waits until `done`; fails after a long while with `what`.
+pub async fn until<F: Future<Output = bool>>(what: &str, mut done: impl FnMut() -> F) {
+    let wait = async {
+        while !done().await {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    let patience = Duration::from_secs(120);
+    tokio::time::timeout(patience, wait).await.unwrap_or_else(|_| panic!("never: {what}"));
+}

@@ -1,0 +1,106 @@
+//! What is left on the host of the holms of this test program, and of no other.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::rig;
+
+/// Fails unless nothing is left. `alive` are processes that may be there.
+pub fn assert_none(instance: &str, alive: &[u32]) {
+    let found = find(instance, alive);
+    assert!(found.is_empty(), "left on the host: {found:#?}");
+}
+
+/// Waits for that, for things that go on behind the caller's back.
+pub fn wait_for_none(instance: &str, alive: &[u32]) {
+    let start = Instant::now();
+    while !find(instance, alive).is_empty() {
+        if start.elapsed() > Duration::from_secs(30) {
+            assert_none(instance, alive);
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn find(instance: &str, alive: &[u32]) -> Vec<String> {
+    let mut found = processes(alive);
+    found.extend(cgroups(Path::new("/sys/fs/cgroup"), &format!("holm-{instance}"), 0));
+    found.extend(loop_devices());
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let base = rig::base().display().to_string();
+    found.extend(mounts.lines().filter(|line| line.contains(&base)).map(str::to_owned));
+    found.extend(files(&rig::base().join("run"), ".sock"));
+    found
+}
+
+/// Processes whose program is this one: launchers, builders, and PID 1s, which run a copy of it.
+fn processes(alive: &[u32]) -> Vec<String> {
+    let own = std::fs::metadata("/proc/self/exe").expect("look at this program").len();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").expect("read /proc").flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        let exe = entry.path().join("exe");
+        let same = std::fs::metadata(&exe).is_ok_and(|meta| meta.size() == own);
+        // The launcher's helper lives as long as the launcher.
+        let helper = std::fs::read_to_string(entry.path().join("comm"));
+        let helper = helper.is_ok_and(|name| name == "holm-janitor\n") && !alive.is_empty();
+        if same
+            && !helper
+            && pid != std::process::id()
+            && !alive.contains(&pid)
+            && !is_ancestor(pid)
+        {
+            found.push(format!("process {pid} {:?}", std::fs::read_link(exe)));
+        }
+    }
+    found
+}
+
+/// The test program may itself be started by a copy of itself.
+fn is_ancestor(pid: u32) -> bool {
+    std::os::unix::process::parent_id() == pid
+}
+
+fn cgroups(dir: &Path, name: &str, depth: usize) -> Vec<String> {
+    let Ok(list) = std::fs::read_dir(dir) else { return Vec::new() };
+    let mut found = Vec::new();
+    for entry in list.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
+        let path = entry.path();
+        if entry.file_name() == name {
+            // The parent itself lives as long as the launcher; its children are sandboxes.
+            let children = std::fs::read_dir(&path).into_iter().flatten().flatten();
+            let children = children.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
+            found.extend(children.map(|e| format!("cgroup {}", e.path().display())));
+        } else if depth < 6 {
+            found.extend(cgroups(&path, name, depth + 1));
+        }
+    }
+    found
+}
+
+fn loop_devices() -> Vec<String> {
+    let base = rig::base().display().to_string();
+    let list = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    list.filter_map(|entry| {
+        let file = std::fs::read_to_string(entry.path().join("loop/backing_file")).ok()?;
+        file.starts_with(&base).then(|| format!("{:?} {file}", entry.file_name()))
+    })
+    .collect()
+}
+
+fn files(dir: &Path, suffix: &str) -> Vec<String> {
+    let Ok(list) = std::fs::read_dir(dir) else { return Vec::new() };
+    let mut found = Vec::new();
+    for entry in list.flatten() {
+        if entry.file_type().is_ok_and(|t| t.is_dir()) {
+            found.extend(files(&entry.path(), suffix));
+        } else if entry.file_name().to_string_lossy().ends_with(suffix) {
+            found.push(entry.path().display().to_string());
+        }
+    }
+    found
+}

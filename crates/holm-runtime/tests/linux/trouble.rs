@@ -1,0 +1,141 @@
+//! Steps that fail, and processes of ours that are killed in the middle: nothing may be left.
+
+use holm_runtime::{Fault, FaultMode, LinuxDriver, Step, When};
+
+use crate::harness::Test;
+use crate::leftovers;
+use crate::rig::{Rig, ask, options, spec};
+
+pub const TESTS: &[Test] = &[
+    ("trouble_every_step_fails", every_step_fails),
+    ("trouble_worker_killed_at_every_step", worker_killed_at_every_step),
+    ("trouble_launcher_killed_at_every_step", launcher_killed_at_every_step),
+    ("trouble_launcher_killed_while_running", launcher_killed_while_running),
+    ("trouble_owner_killed", owner_killed),
+    ("trouble_both_killed_and_swept", both_killed_and_swept),
+];
+
+/// Every step, before and after its work. Nothing runs after the guest has taken over.
+fn moments() -> impl Iterator<Item = (Step, When)> {
+    let both = Step::ALL.into_iter().flat_map(|step| [(step, When::Before), (step, When::After)]);
+    both.filter(|moment| *moment != (Step::Exec, When::After))
+}
+
+/// A create with that fault must fail and leave nothing.
+fn check(step: Step, when: When, mode: FaultMode) {
+    let mut options = options();
+    options.fault = Some(Fault { step, when, mode });
+    let rig = Rig::new(options);
+    let instance = rig.driver.instance().to_owned();
+    let launcher = rig.driver.launcher_pid();
+    let error = match rig.create(spec()) {
+        Err(error) => error,
+        Ok(_) => panic!("{step:?} {when:?} {mode:?}: the fault did not happen"),
+    };
+    if mode == FaultMode::Error {
+        let name = format!("{step:?}");
+        assert!(error.internal.contains(&name), "{name}: {error:?}");
+        leftovers::wait_for_none(&instance, &[launcher]);
+    }
+    rig.close();
+    leftovers::assert_none(&instance, &[]);
+}
+
+fn every_step_fails() {
+    moments().for_each(|(step, when)| check(step, when, FaultMode::Error));
+}
+
+fn worker_killed_at_every_step() {
+    moments().for_each(|(step, when)| check(step, when, FaultMode::KillSelf));
+}
+
+fn launcher_killed_at_every_step() {
+    moments().for_each(|(step, when)| check(step, when, FaultMode::KillLauncher));
+}
+
+fn launcher_killed_while_running() {
+    let mut options = options();
+    options.blanks = 2;
+    let rig = Rig::new(options);
+    let instance = rig.driver.instance().to_owned();
+    let machines: Vec<_> = (0..3).map(|_| rig.create(spec()).unwrap()).collect();
+    kill(rig.driver.launcher_pid());
+    for machine in &machines {
+        rig.runtime.block_on(machine.exited());
+        rig.destroy(&**machine);
+    }
+    leftovers::assert_none(&instance, &[]);
+    let error = rig.create(spec()).err().unwrap();
+    assert_eq!(error.kind, holm_runtime::DriverErrorKind::LauncherGone);
+    rig.close();
+}
+
+fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+/// What `owner_child` prints when its sandboxes run.
+struct Owner {
+    child: std::process::Child,
+    launcher: u32,
+    instance: String,
+    sockets: Vec<std::path::PathBuf>,
+}
+
+fn start_owner() -> Owner {
+    use std::io::BufRead as _;
+    let mut child = std::process::Command::new("/proc/self/exe")
+        .args(["owner-child", crate::rig::base().to_str().unwrap()])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || lines.next().unwrap().unwrap();
+    let launcher = next().parse().unwrap();
+    let instance = next();
+    let sockets = (0..2).map(|_| next().into()).collect();
+    Owner { child, launcher, instance, sockets }
+}
+
+/// In the child: two sandboxes and a blank, then nothing until somebody kills it.
+pub fn owner_child() -> ! {
+    let mut options = options();
+    options.blanks = 1;
+    let rig = Rig::new(options);
+    println!("{}\n{}", rig.driver.launcher_pid(), LinuxDriver::instance(&rig.driver));
+    let machines: Vec<_> = (0..2).map(|_| rig.create(spec()).unwrap()).collect();
+    machines.iter().for_each(|machine| println!("{}", machine.guest_socket().display()));
+    loop {
+        std::thread::park();
+    }
+}
+
+fn owner_killed() {
+    let mut owner = start_owner();
+    for socket in &owner.sockets {
+        assert_eq!(ask(socket, "ping").unwrap(), "pong");
+    }
+    kill(owner.child.id());
+    owner.child.wait().unwrap();
+    leftovers::wait_for_none(&owner.instance, &[]);
+    owner.sockets.iter().for_each(|socket| assert!(!socket.exists()));
+}
+
+/// With owner and launcher killed at once the sandboxes die, and the next start removes the rest.
+fn both_killed_and_swept() {
+    let mut owner = start_owner();
+    kill(owner.launcher);
+    kill(owner.child.id());
+    owner.child.wait().unwrap();
+    let rig = Rig::new(options());
+    // The sweep goes on beside the launcher's own work.
+    leftovers::wait_for_none(&owner.instance, &[rig.driver.launcher_pid()]);
+    let left = crate::rig::base().join("data/instances").join(&owner.instance);
+    let start = std::time::Instant::now();
+    while left.exists() {
+        assert!(start.elapsed() < std::time::Duration::from_secs(60), "{left:?} is still there");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    rig.close();
+}
