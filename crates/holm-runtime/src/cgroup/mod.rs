@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::driver::Usage;
 
 pub use discover::{Found, discover};
+pub use v1::{Group as V1Group, Tree as V1Tree};
+pub use v2::{Group as V2Group, Tree as V2Tree};
 
 /// What a sandbox may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

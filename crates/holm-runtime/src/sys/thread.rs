@@ -53,3 +53,12 @@ pub fn loopback_up() -> Result<(), Errno> {
     let ret = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
     if ret < 0 { Err(super::last_errno()) } else { Ok(()) }
 }
+
+/// Level of Landlock that the kernel offers; 0 means none.
+#[must_use]
+pub fn landlock_level() -> i64 {
+    const VERSION: libc::c_uint = 1;
+    let none = std::ptr::null::<libc::c_void>();
+    // SAFETY: with this flag the call only answers a number and reads nothing.
+    unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0_usize, VERSION) }.max(0)
+}
