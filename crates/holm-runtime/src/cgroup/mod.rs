@@ -133,7 +133,7 @@ impl Group {
 
     /// Makes its directories. An error leaves those that were made; [`Group::remove`] takes them.
     pub fn make(&self) -> io::Result<()> {
-        self.dirs().iter().try_for_each(|dir| std::fs::create_dir(dir))
+        self.dirs().iter().try_for_each(std::fs::create_dir)
     }
 
     /// Removes its directories. False when something in it is still alive, or not yet gone.

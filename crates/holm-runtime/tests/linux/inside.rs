@@ -111,10 +111,7 @@ fn root_has_little_power() {
             ),
             ("nproc; ulimit -c; ulimit -Hc", "1\n0\n0\nexit 0\n"),
             ("[ $(ls /proc | grep -c '^[0-9]') -lt 8 ] && echo few", "few\nexit 0\n"),
-            (
-                "cat /proc/net/dev | tail -n +3 | cut -d: -f1 | tr -d ' '; exec 3<>/dev/tcp/127.0.0.1/1 2>/dev/null; true",
-                "lo\nexit 0\n",
-            ),
+            ("cat /proc/net/dev | tail -n +3 | cut -d: -f1 | tr -d ' '", "lo\nexit 0\n"),
             (
                 "stat -c '%U %G %a' /home/sandbox /workspace /tmp /root /etc/passwd",
                 "sandbox sandbox 755\nsandbox sandbox 755\nroot root 1777\nroot root 700\nroot root 644\nexit 0\n",
