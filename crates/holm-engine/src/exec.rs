@@ -185,7 +185,8 @@ fn result(run: &RunRequest, response: RunResponse, limit: Duration) -> CommandRe
         stdout: capture::output(&response.stdout, run.stdout_limit),
         stderr: capture::output(&response.stderr, run.stderr_limit),
         timed_out,
-        signal: response.signal.map(signal::name),
+        // At the time limit the signal was ours and says nothing about the command.
+        signal: response.signal.filter(|_| !timed_out).map(signal::name),
         out_of_memory: false,
         duration: Duration::from_millis(response.duration_ms),
         timeout: limit,

@@ -111,6 +111,11 @@ impl Runner {
         Self { has, arguments }
     }
 
+    /// What it needs, for people.
+    pub fn text(&self) -> &'static str {
+        if self.has == STRIPPING_NODE { "node 22.6 or later" } else { self.has }
+    }
+
     /// The command line for a script at `path`.
     pub fn argv(&self, path: &str) -> Vec<String> {
         let program = if self.has == STRIPPING_NODE { "node" } else { self.has };

@@ -29,6 +29,7 @@ mod lifetime;
 mod measure;
 mod plan;
 mod sandbox;
+mod script;
 mod settings;
 mod signal;
 mod size;

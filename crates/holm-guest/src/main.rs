@@ -13,11 +13,15 @@ mod errors;
 mod files;
 mod identity;
 mod io;
+mod metrics;
+mod probe;
+mod process;
 mod server;
 mod settings;
 mod start;
 mod state;
 mod sys;
+mod tunnel;
 
 use std::io::Write as _;
 

@@ -6,12 +6,11 @@ use std::os::unix::net::UnixListener;
 
 use holm_wire::guest::Configure;
 use rustix::fs::{Mode, OFlags};
-use tokio::io::unix::AsyncFd;
 
 use crate::command::reaper;
 use crate::identity::{PLAIN, ROOTLESS, Switch, User, Users};
 use crate::server;
-use crate::state::{Guest, Role, Shared};
+use crate::state::{Guest, Shared};
 use crate::sys::{landlock, malloc, raw};
 
 /// The listening socket that the launcher leaves.
@@ -53,19 +52,21 @@ fn parse(arguments: &[String]) -> Result<Asked, String> {
 pub fn run(arguments: &[String]) -> Result<(), String> {
     malloc::tune();
     let told = |doing: &'static str| move |error: std::io::Error| format!("{doing}: {error}");
-    let (role, listener, switch, workdir) = match parse(arguments)? {
+    let (listener, switch, workdir) = match parse(arguments)? {
         Asked::Init => {
             raw::become_non_dumpable();
             let listener = raw::inherited(LISTENER).map_err(told("no listening socket"))?;
-            (Role::Init, listener, switch_in_sandbox(), String::new())
+            (listener, switch_in_sandbox(), String::new())
         }
         Asked::Serve { socket, workdir, home } => {
             raw::become_subreaper();
             let listener = UnixListener::bind(socket).map_err(told("cannot bind the socket"))?;
             let switch = Switch::Only(me(home), PLAIN);
-            (Role::Plain, OwnedFd::from(listener), switch, workdir)
+            (OwnedFd::from(listener), switch, workdir)
         }
     };
+    // Directories made for callers get the mode that users expect.
+    rustix::process::umask(Mode::from_raw_mode(0o022));
     let null = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         .map_err(|error| format!("cannot open /dev/null: {error}"))?;
     let signals = raw::child_signals(None).map_err(told("cannot watch children"))?;
@@ -73,11 +74,12 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let files = crate::files::pool::Pool::start(users.switches())
         .map_err(told("cannot start a file thread"))?;
     let guest = Shared::new(Guest {
-        role,
         users,
         settings: RefCell::new(Configure { workdir, ..Configure::default() }),
         files,
         supervisors: RefCell::default(),
+        processes: crate::process::registry::Registry::default(),
+        watchers: crate::files::watch::Watchers::default(),
         null,
         open_files: raw::raise_open_files(),
         landlock: landlock::level(),
@@ -89,7 +91,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         .build()
         .map_err(told("cannot start the event loop"))?;
     tokio::task::LocalSet::new().block_on(&runtime, async move {
-        let signals = AsyncFd::new(signals).map_err(told("cannot watch children"))?;
+        let signals = raw::watched(signals).map_err(told("cannot watch children"))?;
         tokio::task::spawn_local(reaper::serve(Shared::clone(&guest), signals));
         server::serve(guest, listener).await.map_err(told("cannot serve"))
     })

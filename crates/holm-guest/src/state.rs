@@ -9,6 +9,7 @@ use holm_wire::guest::Configure;
 
 use crate::files::pool::Pool;
 use crate::identity::{User, Users};
+use crate::process::registry::Registry;
 
 /// `PATH` of commands.
 pub const PATH: &str =
@@ -16,20 +17,9 @@ pub const PATH: &str =
 /// Where commands start unless the host says otherwise.
 pub const WORKDIR: &str = "/workspace";
 
-/// How the guest runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// PID 1 of a sandbox.
-    Init,
-    /// An ordinary process, for tests.
-    Plain,
-}
-
 /// The guest. One thread uses it, so it needs no locks.
 #[derive(Debug)]
 pub struct Guest {
-    /// How it runs.
-    pub role: Role,
     /// Whom it can act as.
     pub users: Users,
     /// What the host said.
@@ -38,6 +28,10 @@ pub struct Guest {
     pub files: Pool,
     /// Supervisors that live. Every other child of the guest is an orphan.
     pub supervisors: RefCell<HashSet<i32>>,
+    /// Programs started by `process.Process`.
+    pub processes: Registry,
+    /// Polling watchers.
+    pub watchers: crate::files::watch::Watchers,
     /// /dev/null for standard input.
     pub null: OwnedFd,
     /// `RLIMIT_NOFILE` for commands.

@@ -110,6 +110,7 @@ pub struct WatchRequest {
 /// One message of the `WatchDir` stream (a protobuf oneof: one key).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[allow(clippy::large_enum_variant, reason = "one lives at a time, for as long as it is encoded")]
 pub enum WatchResponse {
     /// The watch is set; always first.
     Start(crate::process::Empty),

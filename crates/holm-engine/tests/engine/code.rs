@@ -1,7 +1,7 @@
 //! Code: stored, run, removed.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::task::Poll;
 
 use holm_engine::{CreateSandbox, Engine, ErrorKind, Language, RunCode, SandboxId};
 use holm_wire::connect::Code;
@@ -125,9 +125,18 @@ async fn case_82_a_caller_who_goes_away_leaves_no_script() {
     // Found before, so that the wait below is for the code and not for the search.
     engine.code_run(&id, code(Language::Python, "1")).await.unwrap();
     let shared = driver.last().guest.shared.clone();
-    for polls in 0..200_u32 {
-        let call = engine.code_run(&id, code(Language::Python, "1"));
-        let _ = tokio::time::timeout(Duration::from_micros(u64::from(polls) * 10), call).await;
+    // Dropped at each place where the call can wait, several times over.
+    for polls in (0..40).cycle().take(400) {
+        let mut call = std::pin::pin!(engine.code_run(&id, code(Language::Python, "1")));
+        let mut left = polls;
+        std::future::poll_fn(|context| {
+            if left == 0 {
+                return Poll::Ready(());
+            }
+            left -= 1;
+            call.as_mut().poll(context).map(drop)
+        })
+        .await;
     }
     until("every script is removed", || async { shared.files.lock().unwrap().is_empty() }).await;
 }

@@ -67,8 +67,9 @@ impl ToolError {
 
 impl From<holm_engine::Error> for ToolError {
     fn from(error: holm_engine::Error) -> Self {
+        // The engine has logged what it could not expect; this is for following single calls.
         if let Some(internal) = &error.internal {
-            tracing::warn!(kind = %error.kind, %internal, "a call failed");
+            tracing::debug!(kind = %error.kind, %internal, "a call failed");
         }
         let mut failure = Self::new(error.kind.as_str(), error.public).suggest(error.suggestion);
         if let Some(ended) = error.ended {

@@ -26,6 +26,7 @@ use super::tools;
 /// What the server says about itself where a client may show it to its model.
 const INSTRUCTIONS: &str = "Disposable, isolated Linux sandboxes. Call run_command, run_code or \
 the file tools right away: a default sandbox is made on first use. Files live in /workspace. \
+Calls sent together run side by side: wait for an answer before sending what depends on it. \
 There is no network inside. Everything in a sandbox is lost when it ends: read back what you need \
 with read_file, then call destroy_sandbox.";
 

@@ -285,6 +285,11 @@ fn a_failed_create_leaves_the_default_as_it_was() {
         let used = client.tool("run_command", json!({"command": "echo"})).await;
         assert_eq!(used["sandbox_id"], first);
         assert_eq!(*client.world.alive.borrow(), 1);
+        // And it really is the default: destroyed, it is replaced at the next need.
+        client.tool("destroy_sandbox", json!({})).await;
+        let next = client.tool("run_command", json!({"command": "echo"})).await;
+        assert_ne!(next["sandbox_id"], first);
+        assert_eq!(next["exit_code"], 0);
     });
 }
 

@@ -3,7 +3,6 @@
 pub mod capture;
 pub mod confine;
 pub mod plan;
-pub mod probe;
 pub mod reaper;
 pub mod run;
 pub mod spawn;

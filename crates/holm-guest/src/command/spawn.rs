@@ -1,7 +1,7 @@
 //! The guest's side of a command: its descriptors, its supervisor, its end.
 
 use std::cell::Cell;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use holm_wire::connect::{Code, Error};
@@ -71,7 +71,7 @@ fn nonblocking(fd: OwnedFd) -> Result<AsyncFd<OwnedFd>> {
         rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK)
     };
     watch().map_err(|error| internal("cannot prepare a pipe", error))?;
-    AsyncFd::new(fd).map_err(|error| internal("cannot watch a pipe", error))
+    raw::watched(fd).map_err(|error| internal("cannot watch a pipe", error))
 }
 
 /// A pipe whose command's side belongs to the user, so that /dev/stdout can be opened again.
@@ -173,12 +173,12 @@ pub async fn spawn(guest: &Shared, command: &Command, input: Input) -> Result<Ch
         None,
     )
     .map_err(exhausted)?;
-    let fds: Vec<_> = stdio.child.iter().map(|fd| fd.as_raw_fd()).collect();
+    let fds: Vec<_> = stdio.child.iter().map(AsRawFd::as_raw_fd).collect();
     plan.terminal = fds.len() == 1;
     plan.stdio =
         if let [stdin, stdout, stderr] = fds[..] { [stdin, stdout, stderr] } else { [fds[0]; 3] };
-    plan.landlock = ruleset.as_ref().map(|fd| fd.as_raw_fd());
-    let drains = [stdio.stdout.as_raw_fd(), stdio.stderr.as_ref().map_or(-1, |fd| fd.as_raw_fd())];
+    plan.landlock = ruleset.as_ref().map(AsRawFd::as_raw_fd);
+    let drains = [stdio.stdout.as_raw_fd(), stdio.stderr.as_ref().map_or(-1, AsRawFd::as_raw_fd)];
     let supervisor = supervise::fork(&plan, theirs.as_raw_fd(), drains)
         .map_err(|error| exhausted(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN)))?;
     guest.supervisors.borrow_mut().insert(supervisor);
@@ -268,7 +268,7 @@ impl Child {
                 return status;
             }
             if self.report().await == Report::Gone {
-                return libc::SIGKILL;
+                return self.status.get().unwrap_or(libc::SIGKILL);
             }
         }
     }

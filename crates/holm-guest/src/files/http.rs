@@ -1,5 +1,6 @@
 //! Files up and down over `/holm/v1/file`.
 
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::future::Future;
@@ -12,6 +13,7 @@ use holm_wire::guest::FileWritten;
 use hyper::body::Incoming;
 use hyper::{HeaderMap, Request, Response, header};
 
+use super::entry::METADATA;
 use super::path::{absolute_bytes, show};
 use super::pool::Pool;
 use super::query::Query;
@@ -99,7 +101,7 @@ pub async fn send(
     Ok(response)
 }
 
-fn put(headers: &mut HeaderMap, name: &'static str, value: &str) {
+pub(super) fn put(headers: &mut HeaderMap, name: &'static str, value: &str) {
     if let Ok(value) = header::HeaderValue::from_str(value) {
         headers.insert(name, value);
     }
@@ -222,6 +224,26 @@ impl Upload {
         let (partial, result) = self.pool.run(&self.user, work).await?;
         self.partial = Some(partial);
         result
+    }
+
+    /// Sets attributes.
+    ///
+    /// # Errors
+    /// When the thread cannot act as the user.
+    pub async fn set_attributes(&mut self, attributes: &BTreeMap<String, String>) -> Result<()> {
+        if attributes.is_empty() {
+            return Ok(());
+        }
+        let Some(partial) = self.partial.take() else { return Ok(()) };
+        let attributes = attributes.clone();
+        let work = move || {
+            for (name, value) in &attributes {
+                partial.set_attribute(&format!("{METADATA}{name}"), value.as_bytes());
+            }
+            partial
+        };
+        self.partial = Some(self.pool.run(&self.user, work).await?);
+        Ok(())
     }
 
     /// Ends it: the file has its name now. Gives its size.

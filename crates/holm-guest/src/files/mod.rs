@@ -1,8 +1,19 @@
 //! Files of the sandbox, always handled as the acting user, so that the kernel checks its rights.
 
+pub mod entry;
+pub mod envd;
+pub mod envd_http;
 pub mod http;
+pub mod list_tree;
+pub mod multipart;
 pub mod path;
 pub mod pool;
 pub mod query;
 pub mod read;
+pub mod remove;
+pub mod tar;
+pub mod tar_http;
+pub mod tar_read;
+pub mod watch;
+pub mod watch_stream;
 pub mod write;

@@ -67,7 +67,7 @@ pub fn open(path: &CStr) -> Result<Opened> {
     let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
     let facts = rustix::fs::fstat(&fd).map_err(failed)?;
     regular(path, facts.st_mode)?;
-    let system = rustix::fs::fstatfs(&fd).map_err(failed)?.f_type as u64;
+    let system = rustix::fs::fstatfs(&fd).map_err(failed)?.f_type.cast_unsigned();
     let made_up = system == PROC_MAGIC || system == SYS_MAGIC;
     let name = path.to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or(b"");
     if made_up && matches!(name, b"mem" | b"pagemap" | b"kcore" | b"kmsg" | b"kpagecount") {

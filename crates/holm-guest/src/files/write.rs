@@ -162,6 +162,11 @@ impl Partial {
             .map_err(|error| failed(&self.path, Errno::from_io_error(&error).unwrap_or(Errno::IO)))
     }
 
+    /// Sets an attribute. Best effort: not every file system has them.
+    pub fn set_attribute(&self, name: &str, value: &[u8]) {
+        let _ = rustix::fs::fsetxattr(&self.file, name, value, rustix::fs::XattrFlags::empty());
+    }
+
     /// Gives the file its name. Gives its size.
     ///
     /// # Errors

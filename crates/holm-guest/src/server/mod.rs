@@ -34,12 +34,9 @@ pub async fn serve(guest: Shared, listener: OwnedFd) -> std::io::Result<()> {
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return Ok(()) };
-        let stream = match listener.accept().await {
-            Ok((stream, _peer)) => stream,
-            Err(_) => {
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
+        let Ok((stream, _peer)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
         };
         let guest = Shared::clone(&guest);
         tokio::task::spawn_local(async move {

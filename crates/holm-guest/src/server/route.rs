@@ -1,9 +1,9 @@
 //! Which call is where.
 
 use holm_wire::connect::{Code, Error};
-use holm_wire::guest::{Configure, RunRequest};
-use holm_wire::paths;
+use holm_wire::guest::{Configure, ListTreeRequest, RunRequest};
 use holm_wire::process::Empty;
+use holm_wire::{filesystem as fs, paths, process};
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response};
 
@@ -11,7 +11,7 @@ use super::body::{Reply, respond};
 use super::rpc::{failure, first_message, reply, stream_failure, unary};
 use crate::errors::Result;
 use crate::state::Shared;
-use crate::{command, files, settings};
+use crate::{command, files, metrics, probe, settings, tunnel};
 
 /// Answers one request.
 pub async fn answer(guest: Shared, request: Request<Incoming>) -> Response<Reply> {
@@ -28,9 +28,15 @@ pub async fn answer(guest: Shared, request: Request<Incoming>) -> Response<Reply
     let method = request.method().clone();
     match (&method, path.as_str()) {
         (&Method::GET, paths::http::HEALTH) => respond(204, "text/plain", ""),
+        (&Method::GET, paths::http::METRICS) => reply(Ok(metrics::read(&guest))),
         (&Method::GET, paths::http::ENVS) => reply(settings::environment(&guest, &request)),
+        (&Method::GET, paths::http::FILES) => files::envd_http::download(guest, request).await,
+        (&Method::POST, paths::http::FILES) => files::envd_http::upload(guest, request).await,
         (&Method::GET, paths::guest::FILE) => files::http::download(guest, request).await,
         (&Method::PUT, paths::guest::FILE) => files::http::upload(guest, request).await,
+        (&Method::GET, paths::guest::TAR) => files::tar_http::download(guest, request).await,
+        (&Method::PUT, paths::guest::TAR) => files::tar_http::upload(guest, request).await,
+        (&Method::POST, paths::guest::TUNNEL) => tunnel::open(request).await,
         _ => {
             respond(404, "application/json", r#"{"code":"unimplemented","message":"no such call"}"#)
         }
@@ -39,14 +45,78 @@ pub async fn answer(guest: Shared, request: Request<Incoming>) -> Response<Reply
 
 async fn call(guest: Shared, path: &str, request: Request<Incoming>) -> Response<Reply> {
     match path {
+        paths::process::START => return crate::process::stream::start(guest, request).await,
+        paths::process::CONNECT => return crate::process::stream::connect(guest, request).await,
+        paths::filesystem::WATCH_DIR => return files::watch_stream::watch(guest, request).await,
+        _ => {}
+    }
+    let user = match super::rpc::user(request.headers()) {
+        Ok(user) => user,
+        Err(error) => return failure(&error),
+    };
+    match path {
         paths::guest::CONFIGURE => {
             reply(with(request, async |q: Configure| settings::configure(&guest, q)).await)
         }
         paths::guest::RUN => {
             reply(with(request, async |q: RunRequest| command::run::run(guest, q).await).await)
         }
+        paths::guest::LIST_TREE => {
+            let list = async |q: ListTreeRequest| files::list_tree::list(&guest, q).await;
+            reply(with(request, list).await)
+        }
         paths::guest::PROBE => {
-            reply(with(request, async |_: Empty| command::probe::probe(guest).await).await)
+            reply(with(request, async |_: Empty| probe::probe(&guest).await).await)
+        }
+        paths::process::LIST => {
+            reply(with(request, async |_: Empty| Ok(guest.processes.list())).await)
+        }
+        paths::process::SEND_INPUT => {
+            let send = async |q: process::SendInputRequest| guest.processes.send_input(q).await;
+            reply(with(request, send).await)
+        }
+        paths::process::CLOSE_STDIN => {
+            let close =
+                async |q: process::SelectRequest| guest.processes.close_stdin(&q.process).await;
+            reply(with(request, close).await)
+        }
+        paths::process::SEND_SIGNAL => {
+            let send = async |q: process::SendSignalRequest| guest.processes.send_signal(&q).await;
+            reply(with(request, send).await)
+        }
+        paths::process::UPDATE => {
+            let update = async |q: process::UpdateRequest| guest.processes.update(&q);
+            reply(with(request, update).await)
+        }
+        paths::filesystem::STAT => {
+            let stat = async |q: fs::PathRequest| files::envd::stat(&guest, &user, q).await;
+            reply(with(request, stat).await)
+        }
+        paths::filesystem::LIST_DIR => {
+            let list = async |q: fs::ListDirRequest| files::envd::list_dir(&guest, &user, q).await;
+            reply(with(request, list).await)
+        }
+        paths::filesystem::MAKE_DIR => {
+            let make = async |q: fs::PathRequest| files::envd::make_dir(&guest, &user, q).await;
+            reply(with(request, make).await)
+        }
+        paths::filesystem::MOVE => {
+            let rename = async |q: fs::MoveRequest| files::envd::rename(&guest, &user, q).await;
+            reply(with(request, rename).await)
+        }
+        paths::filesystem::REMOVE => {
+            let remove = async |q: fs::PathRequest| files::envd::remove(&guest, &user, q).await;
+            reply(with(request, remove).await)
+        }
+        paths::filesystem::CREATE_WATCHER => {
+            let create = async |q: fs::WatchRequest| files::watch::create(&guest, &user, q).await;
+            reply(with(request, create).await)
+        }
+        paths::filesystem::GET_WATCHER_EVENTS => {
+            reply(with(request, async |q: fs::Watcher| guest.watchers.events(&q)).await)
+        }
+        paths::filesystem::REMOVE_WATCHER => {
+            reply(with(request, async |q: fs::Watcher| guest.watchers.remove(&q)).await)
         }
         _ => failure(&Error::new(Code::Unimplemented, format!("there is no call {path}"))),
     }

@@ -78,9 +78,6 @@ pub struct Plan {
     pub stdio: [RawFd; 3],
     /// They are a terminal, which becomes the controlling one.
     pub terminal: bool,
-    /// Write what the kernel says of this process to standard output instead of becoming the
-    /// program.
-    pub report: bool,
 }
 
 /// The pointer arrays that `execve` wants, made before the fork.
@@ -155,9 +152,6 @@ pub fn become_command(plan: &Plan, pointers: &mut Pointers, status: RawFd) -> ! 
         }
         enter_directory(plan, status);
         libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
-        if plan.report {
-            report()
-        }
         exec(plan, pointers, status)
     }
 }
@@ -218,25 +212,6 @@ fn enter_directory(plan: &Plan, status: RawFd) {
         }
     }
     fail(status, Stage::Directory, first);
-}
-
-/// Copies what /proc says of this process to standard output and ends.
-fn report() -> ! {
-    let mut buffer = [0u8; 4096];
-    for path in [c"/proc/self/status", c"/proc/self/limits"] {
-        // SAFETY: constant strings, and a buffer that is valid for its whole length.
-        unsafe {
-            let fd = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
-            loop {
-                let got = libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len());
-                let Some(got) = usize::try_from(got).ok().filter(|got| *got > 0) else { break };
-                libc::write(1, buffer.as_ptr().cast(), got);
-            }
-            libc::close(fd);
-        }
-    }
-    // SAFETY: ends this process, whose memory is a copy of the guest's.
-    unsafe { libc::_exit(0) }
 }
 
 fn exec(plan: &Plan, pointers: &mut Pointers, status: RawFd) -> ! {

@@ -117,3 +117,11 @@ pub fn raise_open_files() -> (u64, u64) {
         before
     }
 }
+
+/// Registers a descriptor with the event loop.
+pub fn watched(fd: OwnedFd) -> io::Result<tokio::io::unix::AsyncFd<OwnedFd>> {
+    // SAFETY: an OwnedFd names the same open descriptor for as long as it lives, and the result
+    // owns it until it is taken out of the event loop again.
+    let registered = unsafe { tokio::io::unix::AsyncFd::register(fd) };
+    registered.map_err(io::Error::from)
+}

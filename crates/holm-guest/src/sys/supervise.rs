@@ -139,7 +139,7 @@ fn watch(command: i32, control: RawFd, signals: RawFd, drains: [RawFd; 2]) -> ! 
             loop {
                 match raw::reap() {
                     Reaped::Child(pid, status) if pid == command => {
-                        send(control, EXITED, status, 0)
+                        send(control, EXITED, status, 0);
                     }
                     Reaped::Child(..) => {}
                     Reaped::NoneYet => break,
@@ -214,7 +214,9 @@ fn kill_all(command: i32, control: RawFd) -> ! {
         tree::kill_descendants(&|_| false);
         loop {
             match raw::reap() {
-                Reaped::Child(pid, status) if pid == command => send(control, EXITED, status, 0),
+                Reaped::Child(pid, status) if pid == command => {
+                    send(control, EXITED, status, 0);
+                }
                 Reaped::Child(..) => {}
                 Reaped::NoneYet => break,
                 Reaped::NoChildren => leave(),

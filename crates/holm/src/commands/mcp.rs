@@ -13,26 +13,34 @@ use crate::settings::McpSettings;
 
 pub(super) fn run(settings: McpSettings) -> Result<u8, Failure> {
     host::start_log(&settings.host, settings.log_colours)?;
-    let options = host::linux_options(&settings.host);
+    let mut engine_settings = EngineSettings::default();
+    if let Some(count) = settings.max_sandboxes {
+        engine_settings.max_sandboxes = count;
+    }
+    let mut options = host::linux_options(&settings.host);
+    // What is kept half made serves the size that is asked for most: the default.
+    let small = engine_settings.sizes.small;
+    options.blank_disk_bytes = small.disk_mb << 20;
+    options.blank_disk_inodes = small.disk_inodes;
     let driver = LinuxDriver::start(options).map_err(|error| host::driver_failure(&error))?;
     let event_loop = host::event_loop()?;
-    let result = event_loop.block_on(serve(driver, settings));
+    let result = event_loop.block_on(serve(driver, engine_settings, settings.template));
     // A read of standard input that is under way cannot be stopped, and nobody waits for it.
     event_loop.shutdown_background();
     result
 }
 
-async fn serve(driver: LinuxDriver, settings: McpSettings) -> Result<u8, Failure> {
+async fn serve(
+    driver: LinuxDriver,
+    engine_settings: EngineSettings,
+    default_template: Option<String>,
+) -> Result<u8, Failure> {
     let shutdown = shutdown();
     let shutdown =
         shutdown.map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
-    let mut engine_settings = EngineSettings::default();
-    if let Some(count) = settings.max_sandboxes {
-        engine_settings.max_sandboxes = count;
-    }
     let engine = Engine::new(Arc::new(driver), engine_settings);
     let options = StdioOptions {
-        default_template: settings.template,
+        default_template,
         shutdown: Box::pin(shutdown),
         ..StdioOptions::default()
     };

@@ -236,6 +236,11 @@ impl Mcp {
         self.start("run_command", arguments)
     }
 
+    /// How many processes the sandbox has, the shell that counts them included.
+    pub fn processes(&self, sandbox: &str) -> u32 {
+        self.sh(sandbox, "set -- /proc/[0-9]*; echo $#").good().parse().expect("a number")
+    }
+
     /// Writes a text file that must succeed.
     pub fn write(&self, sandbox: &str, path: &str, content: &str) -> Value {
         self.call("write_file", json!({"sandbox_id": sandbox, "path": path, "content": content}))

@@ -64,15 +64,10 @@ fn text(result: &CommandResult) -> String {
         let _ = write!(text, " ({signal})");
     }
     if result.timed_out {
-        let limit = result.timeout.as_secs_f64();
-        let _ = write!(
-            text,
-            "\ntimed out after {limit} s: the command and all that it had started were killed; \
-             give a longer timeout_ms if it needs one"
-        );
+        text.push_str("\ntimed out; give a longer timeout_ms if it needs more time");
     }
     if result.out_of_memory {
-        text.push_str("\nout of memory: the sandbox has used up its memory");
+        text.push_str("\nout of memory");
     }
     if let Some(note) = &result.note {
         let _ = write!(text, "\n{note}");
@@ -134,3 +129,72 @@ pub const ALWAYS: &[&str] = &[
     "timed_out",
     "duration_ms",
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn check(change: impl FnOnce(&mut CommandResult), expected: &str, failed: bool) {
+        let mut result = CommandResult { duration: Duration::from_millis(5), ..Default::default() };
+        change(&mut result);
+        let id = "sbx_0123456789abcdef01".parse().expect("an id");
+        let output = output(&id, &result);
+        assert_eq!((output.text.as_str(), output.failed), (expected, failed));
+        for name in ALWAYS {
+            assert!(!output.structured[name].is_null(), "{name} is missing");
+        }
+    }
+
+    fn stream(text: &str) -> Stream {
+        Stream { text: text.to_owned(), bytes: text.len() as u64, ..Stream::default() }
+    }
+
+    #[test]
+    fn a_command_is_told_plainly() {
+        check(|_| {}, "exit code 0", false);
+        check(|result| result.stdout = stream("a\n"), "exit code 0\n\nstdout:\na\n", false);
+        check(
+            |result| {
+                result.exit_code = 1;
+                result.stdout = stream("a");
+                result.stderr = stream("b");
+            },
+            "exit code 1\n\nstdout:\na\n\nstderr:\nb",
+            true,
+        );
+        check(
+            |result| {
+                result.stdout =
+                    Stream { text: "x".to_owned(), truncated: true, lossy: true, bytes: 3_000_000 };
+            },
+            "exit code 0\n\nstdout (cut: 3000000 bytes in all, beginning and end shown) \
+             (bytes that are no UTF-8 are shown as U+FFFD):\nx",
+            false,
+        );
+        check(
+            |result| {
+                result.exit_code = 137;
+                result.signal = Some("SIGKILL".to_owned());
+                result.timed_out = true;
+                result.note = Some("killed at its time limit of 1 second".to_owned());
+            },
+            "exit code 137 (SIGKILL)\ntimed out; give a longer timeout_ms if it needs more time\n\
+             killed at its time limit of 1 second",
+            true,
+        );
+        check(|result| result.out_of_memory = true, "exit code 0\nout of memory", true);
+    }
+
+    #[test]
+    fn case_64_an_error_carries_what_was_written_so_far() {
+        let partial =
+            CommandResult { exit_code: 137, stdout: stream("so far\n"), ..Default::default() };
+        let error = ToolError::new("sandbox_gone", "gone").with("ended_reason", "expired");
+        let error = add_partial(error, Some(&partial));
+        assert_eq!(error.appendix, "exit code 137\n\nstdout:\nso far\n");
+        assert_eq!(error.details["stdout"], "so far\n");
+        assert_eq!(error.details["ended_reason"], "expired");
+    }
+}
