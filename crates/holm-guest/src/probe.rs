@@ -1,7 +1,8 @@
 //! `Probe`: what is really in force, measured.
 //!
-//! What concerns commands is read from a command: one is started as every other one is, and its
-//! own /proc is looked at while it runs. Settings say nothing here.
+//! What concerns commands is told by a process that goes through every step of a command's start
+//! but the last: where a command would become its program it reports itself. So no file of the
+//! template can answer in its place, and settings say nothing here.
 
 use std::collections::BTreeMap;
 
@@ -24,12 +25,12 @@ const MAX_STATUS: usize = 64 << 10;
 pub async fn probe(guest: &std::rc::Rc<Guest>) -> Result<Probe> {
     let user = guest.users.find("")?;
     let command = Command {
-        // `sh` copies its own status and limits, then says what happens to a write to /proc.
-        argv: vec!["/bin/sh".to_owned(), "-c".to_owned(), SCRIPT.to_owned()],
+        argv: vec!["probe".to_owned()],
         env: BTreeMap::new(),
         cwd: Some("/".to_owned()),
         default_cwd: "/".to_owned(),
         user,
+        report: true,
     };
     let child = spawn(guest, &command, Input::None).await?;
     let mut text = Vec::new();
@@ -73,11 +74,6 @@ pub async fn probe(guest: &std::rc::Rc<Guest>) -> Result<Probe> {
         init_non_dumpable: raw::is_non_dumpable(),
     })
 }
-
-/// `comm` is a file of /proc that every process may write to itself, if nothing forbids it.
-const SCRIPT: &str = "cat /proc/self/status /proc/self/limits; \
-    if (echo probe > /proc/self/comm) 2>/dev/null; then echo Landlock: none; \
-    else echo Landlock: denied; fi";
 
 fn namespaces() -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();

@@ -27,6 +27,8 @@ pub struct Command {
     pub default_cwd: String,
     /// As whom.
     pub user: User,
+    /// Report the process's own confinement instead of becoming the program (for `Probe`).
+    pub report: bool,
 }
 
 fn text(what: &str, value: &str) -> Result<CString> {
@@ -85,6 +87,7 @@ pub fn plan(guest: &Guest, command: &Command) -> Result<Plan> {
         not_executable: format!("holm: {}: permission denied\n", shown(program)).into_bytes(),
         stdio: [-1; 3],
         terminal: false,
+        report: command.report,
     })
 }
 

@@ -37,6 +37,7 @@ pub async fn run(guest: Shared, request: RunRequest) -> Result<RunResponse> {
         cwd: request.cwd,
         default_cwd: guest.workdir(),
         user: guest.users.find(&request.user)?,
+        report: false,
     };
     let input = if request.stdin.is_some() { Input::Pipe } else { Input::None };
     let began = Instant::now();

@@ -50,7 +50,7 @@ async fn begin(guest: Shared, asked: StartRequest, headers: &HeaderMap) -> Resul
     let mut argv = vec![asked.process.cmd.clone()];
     argv.extend(asked.process.args.iter().cloned());
     let cwd = asked.process.cwd.clone();
-    let command = Command { argv, env, cwd, default_cwd: user.home.clone(), user };
+    let command = Command { argv, env, cwd, default_cwd: user.home.clone(), user, report: false };
     let child = spawn(&guest, &command, input).await?;
     let program = Program::new(child, asked.tag, asked.process);
     guest.processes.add(&program);

@@ -78,6 +78,9 @@ pub struct Plan {
     pub stdio: [RawFd; 3],
     /// They are a terminal, which becomes the controlling one.
     pub terminal: bool,
+    /// Write what the kernel says of this process to standard output instead of becoming the
+    /// program.
+    pub report: bool,
 }
 
 /// The pointer arrays that `execve` wants, made before the fork.
@@ -152,6 +155,9 @@ pub fn become_command(plan: &Plan, pointers: &mut Pointers, status: RawFd) -> ! 
         }
         enter_directory(plan, status);
         libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
+        if plan.report {
+            report()
+        }
         exec(plan, pointers, status)
     }
 }
@@ -212,6 +218,30 @@ fn enter_directory(plan: &Plan, status: RawFd) {
         }
     }
     fail(status, Stage::Directory, first);
+}
+
+/// Writes what the kernel says of this process, and whether it may write to its own /proc, to
+/// standard output and ends.
+fn report() -> ! {
+    let mut buffer = [0u8; 4096];
+    // SAFETY: constant strings, and a buffer that is valid for its whole length. Dumpable, as an
+    // exec would make it: otherwise its own /proc is not its own, which would look like Landlock.
+    unsafe {
+        libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0);
+        for path in [c"/proc/self/status", c"/proc/self/limits"] {
+            let fd = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+            while let Ok(got @ 1..) =
+                usize::try_from(libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()))
+            {
+                libc::write(1, buffer.as_ptr().cast(), got);
+            }
+            libc::close(fd);
+        }
+        let fd = libc::open(c"/proc/self/comm".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        let said = if fd < 0 { c"Landlock: denied\n" } else { c"Landlock: none\n" };
+        libc::write(1, said.as_ptr().cast(), said.count_bytes());
+        libc::_exit(0)
+    }
 }
 
 fn exec(plan: &Plan, pointers: &mut Pointers, status: RawFd) -> ! {
