@@ -120,6 +120,7 @@ impl Launcher<'_> {
                 slot.init = fds.next();
                 slot.disk = fds.next();
                 slot.init_pid = Some(pid);
+                slot.look_at_init();
                 self.begin(id);
             }
             Ok(Some((Report::Joined, _))) => {
