@@ -39,7 +39,7 @@ fn ping(machine: &dyn Machine) {
 
 fn fifty_from_blanks() {
     fifty(std::time::Duration::ZERO);
-    fifty(std::time::Duration::from_millis(20));
+    fifty(std::time::Duration::from_millis(60));
 }
 
 fn fifty(pause: std::time::Duration) {
