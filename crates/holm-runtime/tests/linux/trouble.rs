@@ -10,6 +10,7 @@ pub const TESTS: &[Test] = &[
     ("trouble_every_step_fails", every_step_fails),
     ("trouble_worker_killed_at_every_step", worker_killed_at_every_step),
     ("trouble_launcher_killed_at_every_step", launcher_killed_at_every_step),
+    ("trouble_init_dies_before_it_is_reported", init_dies_before_it_is_reported),
     ("trouble_launcher_killed_while_running", launcher_killed_while_running),
     ("trouble_owner_killed", owner_killed),
     ("trouble_both_killed_and_swept", both_killed_and_swept),
@@ -37,7 +38,12 @@ fn check(step: Step, when: When, mode: FaultMode) {
         leftovers::wait_for_none(&instance, &[launcher]);
     }
     rig.close();
-    leftovers::assert_none(&instance, &[]);
+    if mode == FaultMode::Error {
+        leftovers::assert_none(&instance, &[]);
+    } else {
+        // The kernel lets go of what a killed process held in its own time.
+        leftovers::wait_for_none(&instance, &[]);
+    }
 }
 
 fn every_step_fails() {
@@ -52,6 +58,21 @@ fn launcher_killed_at_every_step() {
     moments().for_each(|(step, when)| check(step, when, FaultMode::KillLauncher));
 }
 
+/// PID 1 may be gone, and reaped, before its builder's report of it is read. Which comes first is
+/// chance, so this is done often; a launcher that loses track of one never ends.
+fn init_dies_before_it_is_reported() {
+    let mut options = options();
+    options.fault =
+        Some(Fault { step: Step::Staging, when: When::Before, mode: FaultMode::KillSelf });
+    let rig = Rig::new(options);
+    for _ in 0..200 {
+        assert!(rig.create(spec()).is_err());
+    }
+    let instance = rig.driver.instance().to_owned();
+    rig.close();
+    leftovers::assert_none(&instance, &[]);
+}
+
 fn launcher_killed_while_running() {
     let mut options = options();
     options.blanks = 2;
@@ -63,7 +84,7 @@ fn launcher_killed_while_running() {
         rig.runtime.block_on(machine.exited());
         rig.destroy(&**machine);
     }
-    leftovers::assert_none(&instance, &[]);
+    leftovers::wait_for_none(&instance, &[]);
     let error = rig.create(spec()).err().unwrap();
     assert_eq!(error.kind, holm_runtime::DriverErrorKind::LauncherGone);
     rig.close();
