@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{Enforcement, MountRo, SandboxSpec};
+use std::collections::BTreeSet;
+
+use crate::cgroup::Ability;
+use crate::driver::{MountRo, SandboxSpec};
 use crate::failure::Failure;
 use crate::options::{DiskSize, Settings};
 
@@ -13,8 +16,8 @@ use crate::options::{DiskSize, Settings};
 pub(crate) enum Request {
     /// First message: be a launcher.
     Start(Box<Settings>),
-    /// First message: find out what this host can do, answer, and exit.
-    Doctor(Box<Settings>),
+    /// First message: try each kind of namespace, answer, and exit.
+    Try,
     /// Make a sandbox.
     Create { seq: u64, spec: Box<SandboxSpec> },
     /// End a sandbox, or give up making it. No `seq`: nobody waits.
@@ -29,11 +32,11 @@ pub(crate) enum Request {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Event {
     /// Answer to `Start`.
-    Ready { instance: String },
-    /// Answer to `Start` or `Doctor` when that is impossible.
+    Ready(Facts),
+    /// Answer to `Start` when that is impossible.
     Unusable(Failure),
-    /// Answer to `Doctor`.
-    Found(Enforcement),
+    /// Answer to `Try`: what failed.
+    Tried(Vec<(crate::driver::Layer, String)>),
     /// Answer to `Create`.
     Created { seq: u64, sandbox: Created },
     /// Answer to `Create`.
@@ -42,6 +45,18 @@ pub(crate) enum Event {
     Exited { id: String, out_of_memory: bool },
     /// Answer to `Destroy` and `Shutdown`.
     Done { seq: u64, failure: Option<Failure> },
+}
+
+/// What a launcher has found out about the host.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Facts {
+    pub instance: String,
+    /// Version of the cgroup interface, and what its groups can do.
+    pub cgroups: Option<(String, BTreeSet<Ability>)>,
+    /// Why cgroups or parts of them are missing.
+    pub cgroup_problems: Vec<String>,
+    /// Why the disk is memory, where it is.
+    pub disk_in_memory: Option<String>,
 }
 
 /// A sandbox as its owner needs it.

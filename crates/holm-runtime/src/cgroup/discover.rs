@@ -54,7 +54,7 @@ fn find_v1(found: &[Hierarchy], name: &str, problems: &mut Vec<String>) -> Optio
         else {
             continue;
         };
-        match claim(hierarchy, name, |dir| make_dir(dir)) {
+        match claim(hierarchy, name, make_dir) {
             Ok(dir) => drop(parents.insert(controller.to_owned(), dir)),
             Err(error) => problems.push(format!("cgroup v1 {controller}: {error}")),
         }

@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::driver::Usage;
 
 pub use discover::{Found, discover};
+pub use v1::{Group as V1Group, Tree as V1Tree};
+pub use v2::{Group as V2Group, Tree as V2Tree};
 
 /// What a sandbox may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +133,7 @@ impl Group {
 
     /// Makes its directories. An error leaves those that were made; [`Group::remove`] takes them.
     pub fn make(&self) -> io::Result<()> {
-        self.dirs().iter().try_for_each(|dir| std::fs::create_dir(dir))
+        self.dirs().iter().try_for_each(std::fs::create_dir)
     }
 
     /// Removes its directories. False when something in it is still alive, or not yet gone.

@@ -28,6 +28,12 @@ pub struct Group {
 }
 
 impl Tree {
+    /// A parent whose groups only hold, freeze and kill processes.
+    #[must_use]
+    pub fn without_controllers(parent: PathBuf) -> Self {
+        Self { parent, controllers: BTreeSet::new() }
+    }
+
     /// Makes the parent and lets it hand its controllers down. It never has processes of its own,
     /// which the kernel asks of a group that does so.
     pub(super) fn prepare(&self) -> io::Result<()> {

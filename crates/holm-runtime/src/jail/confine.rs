@@ -15,7 +15,7 @@ use crate::sys;
 
 /// All that even root inside may ever have: to own, read and change the sandbox's own files, to
 /// switch to its own users and end their processes, to serve low ports, and to drop more.
-const KEPT: CapabilitySet = CapabilitySet::CHOWN
+pub(crate) const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::FSETID)

@@ -7,6 +7,8 @@ mod root;
 mod shown;
 mod target;
 
+pub(crate) use confine::KEPT;
+
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::process::{DumpableBehavior, Signal};

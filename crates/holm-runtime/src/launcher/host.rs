@@ -1,12 +1,14 @@
 //! What the launcher has found out about the host, and its helpers.
 
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 use crate::cgroup::{self, Tree};
 use crate::disk;
 use crate::failure::{Attempt, Failure};
 use crate::ids::{self, IdMap, IdRanges};
 use crate::instance::{self, Instance};
+use crate::message::Facts;
 use crate::options::Settings;
 use crate::seccomp::Program;
 use crate::sys;
@@ -20,12 +22,16 @@ pub(super) struct Host {
     pub settings: Settings,
     pub instance: Instance,
     pub cgroups: Option<Tree>,
+    cgroup_problems: Vec<String>,
     pub disk: disk::Kind,
     pub filter: Program,
     pub guest: OwnedFd,
     pub ranges: IdRanges,
     janitor: Option<Janitor>,
     sweeper: Option<i32>,
+    /// Looks for files to hide, so that no create has to.
+    looker: Option<i32>,
+    next_look: Instant,
     /// How many sandboxes were given each processor.
     cpu_use: Vec<(usize, u32)>,
 }
@@ -33,12 +39,12 @@ pub(super) struct Host {
 impl Host {
     pub(super) fn find(settings: Settings, guest: &[u8]) -> Result<Self, Failure> {
         let instance = Instance::new(&settings)?;
-        let cgroups = if settings.without_cgroups {
-            None
+        let found = if settings.without_cgroups {
+            cgroup::Found { tree: None, problems: vec!["turned off by an option".into()] }
         } else {
-            cgroup::discover(&instance.cgroup_name()).tree
+            cgroup::discover(&instance.cgroup_name())
         };
-        instance.record(cgroups.as_ref())?;
+        instance.record(found.tree.as_ref())?;
         let disk = if settings.disk_in_memory {
             disk::Kind::Memory { why: "asked for".into() }
         } else {
@@ -48,15 +54,32 @@ impl Host {
         Ok(Self {
             filter: Program::compile()?,
             instance,
-            cgroups,
+            cgroups: found.tree,
+            cgroup_problems: found.problems,
             disk,
             guest,
             ranges: IdRanges::default(),
             janitor: None,
             sweeper: None,
+            looker: None,
+            next_look: Instant::now() + LOOK_EVERY,
             cpu_use: processors(),
             settings,
         })
+    }
+
+    /// What the owner is told.
+    pub(super) fn facts(&self) -> Facts {
+        let tree = self.cgroups.as_ref();
+        Facts {
+            instance: self.instance.id.clone(),
+            cgroups: tree.map(|tree| (tree.version().to_owned(), tree.abilities())),
+            cgroup_problems: self.cgroup_problems.clone(),
+            disk_in_memory: match &self.disk {
+                disk::Kind::Image => None,
+                disk::Kind::Memory { why } => Some(why.clone()),
+            },
+        }
     }
 
     /// Ids for one more sandbox.
@@ -118,6 +141,10 @@ impl Host {
             self.sweeper = None;
             return true;
         }
+        if self.looker == Some(pid) {
+            self.looker = None;
+            return true;
+        }
         if self.janitor.as_ref().is_some_and(|janitor| janitor.pid == pid) {
             self.janitor = None;
             return true;
@@ -130,16 +157,22 @@ impl Host {
         if !instance::others(&self.settings, &self.instance.id) {
             return;
         }
-        match fork_into(0, Parentage::Child, None) {
-            Ok(Forked::Child) => {
-                sys::signals::reset();
-                sys::fds::close_others(&[0, 1, 2]);
-                let _ = instance::sweep(&self.settings);
-                sys::process::exit_now(0)
-            }
-            Ok(Forked::Parent(pid, _)) => self.sweeper = Some(pid.as_raw_nonzero().get()),
-            // The next start tries again.
-            Err(_) => {}
+        // Where it fails the next start tries again.
+        self.sweeper = helper(|| drop(instance::sweep(&self.settings)));
+    }
+
+    /// How long until the host's files are due to be looked at again. None for a launcher that
+    /// lives for one sandbox.
+    pub(super) fn until_next_look(&self) -> Option<Duration> {
+        let wanted = self.settings.blanks > 0 && self.looker.is_none();
+        wanted.then(|| self.next_look.saturating_duration_since(Instant::now()))
+    }
+
+    /// Looks again if that is due.
+    pub(super) fn look_if_due(&mut self) {
+        if self.until_next_look().is_some_and(|left| left.is_zero()) {
+            self.next_look = Instant::now() + LOOK_EVERY;
+            self.looker = helper(|| drop(crate::template::refresh(&self.settings.data_dir)));
         }
     }
 
@@ -151,6 +184,23 @@ impl Host {
             let _ = cgroup::remove_dirs(tree.dirs());
         }
         self.instance.remove();
+    }
+}
+
+/// Before the last look is too old for a builder (`template::hide`).
+const LOOK_EVERY: Duration = Duration::from_secs(480);
+
+/// A child for work beside ours, without any of our descriptors. None when it cannot be made.
+fn helper(work: impl FnOnce()) -> Option<i32> {
+    match fork_into(0, Parentage::Child, None) {
+        Ok(Forked::Child) => {
+            sys::signals::reset();
+            sys::fds::close_others(&[0, 1, 2]);
+            work();
+            sys::process::exit_now(0)
+        }
+        Ok(Forked::Parent(pid, _)) => Some(pid.as_raw_nonzero().get()),
+        Err(_) => None,
     }
 }
 

@@ -48,12 +48,15 @@ pub fn main(guest: &'static [u8]) -> ! {
                 Err(failure) => Event::Unusable(failure),
             }
         }
-        Ok(Some((Request::Doctor(settings), _))) => crate::doctor::answer(&settings, guest),
+        Ok(Some((Request::Try, _))) => Event::Tried(crate::doctor::try_namespaces()),
         _ => sys::process::exit_now(2),
     };
     let _ = control.send(&event, &[]);
     sys::process::exit_now(0)
 }
+
+/// How soon something that was still in use is tried again.
+const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// The state of the launcher.
 struct Launcher<'a> {
@@ -95,7 +98,7 @@ impl<'a> Launcher<'a> {
             orphaned: false,
             blanks_fail: false,
         };
-        launcher.tell(&Event::Ready { instance: launcher.host.instance.id.clone() });
+        launcher.tell(&Event::Ready(launcher.host.facts()));
         launcher.host.sweep_others();
         Ok(launcher)
     }
@@ -103,6 +106,7 @@ impl<'a> Launcher<'a> {
     /// Until the owner is gone and nothing of ours is left.
     fn run(&mut self) {
         loop {
+            self.host.look_if_due();
             self.advance();
             if self.orphaned && self.slots.is_empty() {
                 self.host.close();
@@ -139,9 +143,10 @@ impl<'a> Launcher<'a> {
             }
         }
         // Removing a cgroup is the one thing without an event of its own.
-        let soon = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-        let retry = self.slots.values().any(|slot| slot.retry).then_some(&soon);
-        match rustix::event::poll(&mut fds, retry) {
+        let retry = self.slots.values().any(|slot| slot.retry).then_some(RETRY);
+        let timeout = retry.or_else(|| self.host.until_next_look());
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        match rustix::event::poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             // Only for lack of memory; the next round tries again.
             Err(_) => return,
@@ -193,7 +198,7 @@ impl<'a> Launcher<'a> {
                 self.end_all();
             }
             // Only ever the first message.
-            Request::Start(_) | Request::Doctor(_) => {}
+            Request::Start(_) | Request::Try => {}
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::shared::{Exit, Shared};
-use crate::cgroup::Control as _;
+use crate::cgroup::Control;
 use crate::driver::{BoxFuture, DriverError, ExitReason, Machine, Usage};
 use crate::message::{Created, Request};
 
@@ -45,7 +45,7 @@ impl Machine for LinuxMachine {
     }
 
     fn usage(&self) -> Usage {
-        self.created.cgroup.as_ref().map(|group| group.usage()).unwrap_or_default()
+        self.created.cgroup.as_ref().map(Control::usage).unwrap_or_default()
     }
 
     fn destroy(&self) -> BoxFuture<'_, Result<(), DriverError>> {

@@ -35,8 +35,8 @@ impl LinuxDriver {
         let settings = options.settings();
         let (channel, child) = spawn(&options, &Request::Start(Box::new(settings.clone())))?;
         match channel.receive::<Event>().tried("wait for the launcher")? {
-            Some((Event::Ready { instance }, _)) => {
-                let shared = Shared::start(channel, child, settings, &instance)?;
+            Some((Event::Ready(facts), _)) => {
+                let shared = Shared::start(channel, child, settings, &facts.instance)?;
                 Ok(Self { shared, options, enforcement: OnceLock::new() })
             }
             Some((Event::Unusable(failure), _)) => Err(failure.into()),

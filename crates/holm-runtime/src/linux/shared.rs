@@ -187,7 +187,7 @@ impl Shared {
                 }
             }
             // Only ever the first message.
-            Event::Ready { .. } | Event::Unusable(_) | Event::Found(_) => {}
+            Event::Ready(_) | Event::Unusable(_) | Event::Tried(_) => {}
         }
     }
 

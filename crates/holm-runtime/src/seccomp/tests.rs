@@ -17,7 +17,8 @@ fn word(call: &Call, offset: u32) -> u32 {
         4 => call.arch,
         _ => {
             let arg = call.args[(offset as usize - 16) / 8];
-            if offset % 8 == 0 { arg as u32 } else { (arg >> 32) as u32 }
+            let half = if offset.is_multiple_of(8) { arg } else { arg >> 32 };
+            u32::try_from(half & 0xFFFF_FFFF).unwrap()
         }
     }
 }
@@ -52,7 +53,7 @@ fn answer(number: libc::c_long, args: &[u64]) -> u32 {
 }
 
 const fn errno(value: libc::c_int) -> u32 {
-    libc::SECCOMP_RET_ERRNO | value as u32
+    libc::SECCOMP_RET_ERRNO | value.cast_unsigned()
 }
 
 #[test]

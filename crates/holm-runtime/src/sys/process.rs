@@ -65,7 +65,7 @@ const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 #[must_use]
 pub const fn flag(value: libc::c_int) -> u64 {
     // The constants are C ints; none of those used here has the sign bit set.
-    value as u32 as u64
+    value.cast_unsigned() as u64
 }
 
 /// Ends this process at once, running no destructors.

@@ -48,8 +48,18 @@ pub fn loopback_up() -> Result<(), Errno> {
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     request.ifr_name[0] = b'l'.cast_signed();
     request.ifr_name[1] = b'o'.cast_signed();
-    request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
+    request.ifr_ifru.ifru_flags =
+        libc::c_short::try_from(libc::IFF_UP).map_err(|_| Errno::INVAL)?;
     // SAFETY: the ioctl reads one ifreq, which outlives the call.
     let ret = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
     if ret < 0 { Err(super::last_errno()) } else { Ok(()) }
+}
+
+/// Level of Landlock that the kernel offers; 0 means none.
+#[must_use]
+pub fn landlock_level() -> i64 {
+    const VERSION: libc::c_uint = 1;
+    let none = std::ptr::null::<libc::c_void>();
+    // SAFETY: with this flag the call only answers a number and reads nothing.
+    unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0_usize, VERSION) }.max(0)
 }

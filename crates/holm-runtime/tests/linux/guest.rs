@@ -40,5 +40,5 @@ fn serve(mut stream: UnixStream) -> std::io::Result<()> {
             -2
         }
     };
-    write!(stream, "exit {code}\n")
+    writeln!(stream, "exit {code}")
 }

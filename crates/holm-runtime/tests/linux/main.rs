@@ -5,10 +5,13 @@
 #![allow(clippy::print_stdout, reason = "a test program reports on standard output")]
 
 mod basics;
+mod groups;
 mod guest;
 mod harness;
+mod inside;
 mod leftovers;
 mod rig;
+mod rootless;
 mod trouble;
 
 fn main() {
@@ -19,9 +22,11 @@ fn main() {
     }
     match args.next().as_deref() {
         Some("__launcher") => holm_runtime::launcher::main(rig::own_program()),
+        Some("rootless-child") => rootless::child(&args.nth(1).unwrap_or_default()),
         Some("owner-child") => trouble::owner_child(),
         filter => {
-            let groups = [basics::TESTS, trouble::TESTS];
+            let groups =
+                [basics::TESTS, groups::TESTS, inside::TESTS, rootless::TESTS, trouble::TESTS];
             let code = harness::run(&groups.concat(), filter);
             rig::clean();
             std::process::exit(code);

@@ -28,9 +28,8 @@ fn check(step: Step, when: When, mode: FaultMode) {
     let rig = Rig::new(options);
     let instance = rig.driver.instance().to_owned();
     let launcher = rig.driver.launcher_pid();
-    let error = match rig.create(spec()) {
-        Err(error) => error,
-        Ok(_) => panic!("{step:?} {when:?} {mode:?}: the fault did not happen"),
+    let Err(error) = rig.create(spec()) else {
+        panic!("{step:?} {when:?} {mode:?}: the fault did not happen")
     };
     if mode == FaultMode::Error {
         let name = format!("{step:?}");
