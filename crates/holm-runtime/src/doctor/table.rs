@@ -136,7 +136,7 @@ fn state(layer: Layer, row: Row) -> LayerState {
 }
 
 fn mode() -> String {
-    if rustix::process::geteuid().is_root() {
+    if crate::ids::is_machine_root() {
         return "root".into();
     }
     match crate::ids::for_user() {
@@ -250,7 +250,7 @@ fn by_facts(layer: Layer, facts: &Facts) -> Row {
                 "Use Linux 5.19 or later with landlock in the kernel parameter lsm=.",
             ),
         },
-        Layer::HiddenHostFiles if rustix::process::geteuid().is_root() => {
+        Layer::HiddenHostFiles if crate::ids::is_machine_root() => {
             yes("covered by a layer above the host's trees")
         }
         Layer::HiddenHostFiles => yes("the kernel: the host's owners are not mapped"),

@@ -84,7 +84,7 @@ impl Host {
 
     /// Ids for one more sandbox.
     pub(super) fn take_ids(&mut self) -> Result<IdMap, Failure> {
-        if !rustix::process::geteuid().is_root() {
+        if !ids::is_machine_root() {
             return Ok(ids::for_user());
         }
         let start = self.ranges.take(ids::LOCK_DIR.as_ref())?;
