@@ -39,6 +39,12 @@ impl Observed {
         }
     }
 
+    /// False when the process ended before or while it was looked at.
+    pub(super) fn is_whole(&self) -> bool {
+        let texts = [&self.status, &self.uid_map, &self.mounts];
+        texts.iter().all(|text| !text.is_empty()) && self.namespaces.contains("pid")
+    }
+
     fn status(&self, key: &str) -> &str {
         let line = self.status.lines().find_map(|line| line.strip_prefix(key));
         line.map_or("", |value| value.trim_start_matches(':').trim())
