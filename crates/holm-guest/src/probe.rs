@@ -31,7 +31,7 @@ pub async fn probe(guest: &std::rc::Rc<Guest>) -> Result<Probe> {
         default_cwd: "/".to_owned(),
         user,
     };
-    let child = spawn(guest, &command, Input::None).await?;
+    let child = spawn(guest, &command, Input::None)?;
     let mut text = Vec::new();
     let read = async {
         loop {
