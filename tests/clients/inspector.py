@@ -23,10 +23,10 @@ def inspect(*arguments, code=0):
     return json.loads(done.stdout)
 
 
-def call(tool, code=0, **arguments):
+def call(tool, /, **arguments):
     pairs = [f"{key}={value}" for key, value in arguments.items()]
     extra = ["--tool-arg", *pairs] if pairs else []
-    return inspect("--method", "tools/call", "--tool-name", tool, *extra, code=code)
+    return inspect("--method", "tools/call", "--tool-name", tool, *extra)
 
 
 def main():

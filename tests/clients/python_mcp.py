@@ -11,7 +11,7 @@ async def flow(list_tools, call):
     """The whole way of an agent; `call` returns (structured result, is_error)."""
     assert payload.TOOLS <= await list_tools(), "a tool is missing"
 
-    async def ok(name, **arguments):
+    async def ok(name, /, **arguments):
         result, is_error = await call(name, arguments)
         assert not is_error, (name, result)
         return result
