@@ -1,6 +1,6 @@
 //! Making sandboxes: blanks ahead of time, and the way from an order to a running guest.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -177,10 +177,11 @@ impl Launcher<'_> {
             return;
         }
         slot.waits = false;
-        if let Some(channel) = &slot.channel
-            && let Err(errno) = channel.send(&crate::message::Order::Go, &[])
-        {
-            slot.end(Some(Failure::internal(format!("let PID 1 go: {errno}"))));
+        let sent = slot.channel.as_ref().map_or(Ok(()), |channel| {
+            send_to_init(channel, &crate::message::Order::Go, &[]).tried("let PID 1 go")
+        });
+        if let Err(failure) = sent {
+            slot.end(Some(failure));
         }
     }
 
@@ -250,7 +251,21 @@ fn tell_identity(slot: &mut Slot, host: &super::Host, cpus: Vec<usize>) -> Resul
     slot.waits = identity.wait;
     let channel = slot.channel.as_ref().ok_or_else(|| Failure::internal("PID 1 has left"))?;
     let message = crate::message::Order::Become(Box::new(identity));
-    channel.send(&message, &[host.guest.as_fd(), socket.as_fd()]).tried("tell PID 1 who it is")
+    send_to_init(channel, &message, &[host.guest.as_fd(), socket.as_fd()])
+        .tried("tell PID 1 who it is")
+}
+
+/// A PID 1 that is gone has left its reason in the channel, which is read next; that it cannot be
+/// told any more is not the reason.
+fn send_to_init(
+    channel: &Channel,
+    order: &crate::message::Order,
+    fds: &[BorrowedFd<'_>],
+) -> Result<(), Errno> {
+    match channel.send(order, fds) {
+        Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
+        other => other,
+    }
 }
 
 /// The guest's socket, bound outside of the sandbox so that nothing inside can take its place.

@@ -1,6 +1,6 @@
 //! Steps that fail, and processes of ours that are killed in the middle: nothing may be left.
 
-use holm_runtime::{Fault, FaultMode, LinuxDriver, Step, When};
+use holm_runtime::{Driver as _, Fault, FaultMode, LinuxDriver, Step, When};
 
 use crate::harness::Test;
 use crate::leftovers;
@@ -11,6 +11,7 @@ pub const TESTS: &[Test] = &[
     ("trouble_worker_killed_at_every_step", worker_killed_at_every_step),
     ("trouble_launcher_killed_at_every_step", launcher_killed_at_every_step),
     ("trouble_init_dies_before_it_is_reported", init_dies_before_it_is_reported),
+    ("trouble_owner_leaves_in_a_burst", owner_leaves_in_a_burst),
     ("trouble_launcher_killed_while_running", launcher_killed_while_running),
     ("trouble_owner_killed", owner_killed),
     ("trouble_both_killed_and_swept", both_killed_and_swept),
@@ -71,6 +72,28 @@ fn init_dies_before_it_is_reported() {
     let instance = rig.driver.instance().to_owned();
     rig.close();
     leftovers::assert_none(&instance, &[]);
+}
+
+/// The launcher ends although many sandboxes are half made when its owner goes.
+fn owner_leaves_in_a_burst() {
+    for wait in [0, 1, 3, 10, 30, 100] {
+        let rig = Rig::new(options());
+        let instance = rig.driver.instance().to_owned();
+        rig.runtime.block_on(async {
+            let driver = &rig.driver;
+            let mut creates: Vec<_> = (0..60).map(|_| driver.create(spec())).collect();
+            std::future::poll_fn(|context| {
+                creates.iter_mut().for_each(|create| drop(create.as_mut().poll(context)));
+                std::task::Poll::Ready(())
+            })
+            .await;
+            tokio::time::sleep(std::time::Duration::from_millis(wait)).await;
+            // Neither waited for nor given up one by one.
+            creates.into_iter().for_each(std::mem::forget);
+        });
+        drop(rig);
+        leftovers::wait_for_none(&instance, &[]);
+    }
 }
 
 fn launcher_killed_while_running() {
