@@ -111,9 +111,9 @@ fn parts_of_a_file_can_be_read() {
         {
             let file = guest.client.read_file("n", "", offset, limit).await.unwrap();
             assert_eq!((file.size, file.mode), (4_000_000, 0o600));
-            let start = (offset as usize).min(bytes.len());
-            let end =
-                if limit == 0 { bytes.len() } else { (start + limit as usize).min(bytes.len()) };
+            let start = usize::try_from(offset).unwrap().min(bytes.len());
+            let most = if limit == 0 { bytes.len() } else { usize::try_from(limit).unwrap() };
+            let end = (start + most).min(bytes.len());
             let got = file.read_to_end(8 << 20).await.unwrap();
             assert!(got == bytes[start..end], "{offset} {limit}");
         }
