@@ -39,11 +39,8 @@ async fn serve(
     let shutdown =
         shutdown.map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
     let engine = Engine::new(Arc::new(driver), engine_settings);
-    let options = StdioOptions {
-        default_template,
-        shutdown: Box::pin(shutdown),
-        ..StdioOptions::default()
-    };
+    let options =
+        StdioOptions { default_template, shutdown: Box::pin(shutdown), ..StdioOptions::default() };
     let ended =
         mcp::serve_stdio(engine.clone(), options, tokio::io::stdin(), tokio::io::stdout()).await;
     engine.shutdown().await;
