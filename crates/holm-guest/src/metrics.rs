@@ -32,7 +32,7 @@ pub fn read(guest: &Guest) -> Metrics {
         (all, all.saturating_sub(facts.f_bfree.saturating_mul(facts.f_frsize)))
     });
     Metrics {
-        ts: jiff::Timestamp::now().as_second(),
+        ts: rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec,
         cpu_count: std::thread::available_parallelism().map_or(1, usize::from),
         cpu_used_pct: busy_share(guest),
         mem_total: total,

@@ -32,7 +32,7 @@ pub async fn probe(guest: &std::rc::Rc<Guest>) -> Result<Probe> {
         user,
         report: true,
     };
-    let child = spawn(guest, &command, Input::None).await?;
+    let child = spawn(guest, &command, Input::None)?;
     let mut text = Vec::new();
     let read = async {
         loop {

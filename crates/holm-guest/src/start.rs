@@ -65,6 +65,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
             (OwnedFd::from(listener), switch, workdir)
         }
     };
+    raw::ignore_file_size_signal();
     // Directories made for callers get the mode that users expect.
     rustix::process::umask(Mode::from_raw_mode(0o022));
     let null = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())

@@ -137,7 +137,8 @@ fn open_group(group: &Group) -> Result<OwnedFd, Failure> {
 pub(crate) fn no_namespaces(errno: Errno) -> Failure {
     let mend = match errno {
         Errno::NOSPC | Errno::USERS => {
-            "The host allows no (further) user namespaces: raise the sysctls user.max_*_namespaces."
+            "The host allows no (further) namespaces: raise the sysctl user.max_user_namespaces \
+             and its siblings, user.max_*_namespaces."
         }
         Errno::PERM | Errno::ACCESS => {
             "The host does not let this user make namespaces: set the sysctl \

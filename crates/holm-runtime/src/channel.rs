@@ -91,14 +91,17 @@ impl Channel {
         let mut bytes = vec![0_u8; MAX_MESSAGE];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let received = rustix::io::retry_on_intr(|| {
-            rustix::net::recvmsg(&self.fd, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags)
-        });
-        let received = match received {
-            Ok(received) => received,
-            // The other end was closed while messages of ours were unread in it.
-            Err(Errno::CONNRESET) => return Ok(None),
-            Err(errno) => return Err(errno),
+        let mut attempt = || {
+            rustix::io::retry_on_intr(|| {
+                let mut parts = [IoSliceMut::new(&mut bytes)];
+                rustix::net::recvmsg(&self.fd, &mut parts, &mut control, flags)
+            })
+        };
+        let received = match attempt() {
+            // The other end was closed while messages of ours were unread in it. The kernel says
+            // so once, before what the other end had sent; that comes with the next call.
+            Err(Errno::CONNRESET) => attempt()?,
+            other => other?,
         };
         let mut fds = Vec::new();
         for message in control.drain() {
@@ -156,6 +159,16 @@ mod tests {
         assert_eq!(b.try_receive::<String>().unwrap_err(), Errno::AGAIN);
         assert_eq!(a.send(&"x".repeat(MAX_MESSAGE), &[]).unwrap_err(), Errno::MSGSIZE);
         drop(a);
+        assert!(b.receive::<String>().unwrap().is_none());
+    }
+
+    #[test]
+    fn last_words_arrive_although_ours_were_not_read() {
+        let (a, b) = Channel::pair().unwrap();
+        b.send(&"unread", &[]).unwrap();
+        a.send(&"last words", &[]).unwrap();
+        drop(a);
+        assert_eq!(b.receive::<String>().unwrap().unwrap().0, "last words");
         assert!(b.receive::<String>().unwrap().is_none());
     }
 }

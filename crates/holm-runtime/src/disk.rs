@@ -38,7 +38,7 @@ pub enum Kind {
 /// Finds out which kind can be had.
 pub(crate) fn kind() -> Kind {
     let memory = |why: &str| Kind::Memory { why: why.into() };
-    if !rustix::process::geteuid().is_root() {
+    if !crate::ids::is_machine_root() {
         return memory("an ordinary user may not mount an image");
     }
     if let Err(errno) = open_loop_control() {

@@ -91,6 +91,15 @@ impl IdMap {
     }
 }
 
+/// True when we are root of the machine. Root of a user namespace, as in some containers, counts as
+/// an ordinary user: it has neither loop devices nor id ranges to give.
+#[must_use]
+pub fn is_machine_root() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let whole = map.split_whitespace().eq(["0", "0", "4294967295"]);
+    rustix::process::geteuid().is_root() && whole
+}
+
 /// What an ordinary user may map: subordinate ids where the tools and a range are there.
 #[must_use]
 pub fn for_user() -> IdMap {

@@ -48,8 +48,8 @@ pub const LOG: EnvVar = EnvVar {
     aliases: &[],
     commands: &["run", "mcp", "doctor"],
     flag: None,
-    doc: "What to log to standard error: `error`, `warn` (default), `info`, `debug`, `trace`, or \
-          a list such as `info,holm_engine=debug`.",
+    doc: "What to log to standard error: `off`, `error`, `warn`, `info`, `debug`, `trace`, or a \
+          list such as `info,holm_engine=debug`. Default: `warn` for `mcp`, `off` for the others.",
 };
 
 /// The template of sandboxes that name none.

@@ -8,6 +8,12 @@ const MAX_LINES: usize = 400;
 /// Files that may be longer, with the reason.
 const LONGER: &[(&str, &str)] = &[];
 
+/// Files outside of `sys` that may hold unsafe code, with the reason.
+const UNSAFE: &[(&str, &str)] = &[(
+    "crates/holm-runtime/tests/linux/guest.rs",
+    "a stand-in for the guest takes descriptor 3 over, as the launcher hands it",
+)];
+
 /// Words that no file may hold, with the reason. Split so that this file holds none either.
 const BANNED: &[(&str, &str)] = &[
     (concat!("/work", "/"), "a path of one machine"),
@@ -54,7 +60,8 @@ pub fn lengths(tree: &Tree) -> Vec<String> {
 pub fn unsafe_code(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
     for (path, text) in rust(tree) {
-        if path.contains("/sys/") || path.ends_with("/sys.rs") {
+        let excepted = UNSAFE.iter().any(|(excepted, _)| *excepted == path);
+        if excepted || path.contains("/sys/") || path.ends_with("/sys.rs") {
             continue;
         }
         for (number, line) in text.lines().enumerate() {

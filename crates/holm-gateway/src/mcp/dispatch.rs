@@ -15,7 +15,7 @@ use super::server::{Answer, Call, Server, Subscription};
 use super::session::Session;
 
 /// Calls that may run at once on one connection.
-pub const MAX_CALLS: usize = 64;
+pub const MAX_CALLS: usize = 128;
 
 /// Where messages to the client go. A full queue makes senders wait.
 pub type Queue = mpsc::Sender<Value>;

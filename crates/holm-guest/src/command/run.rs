@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::capture::Capture;
 use super::plan::Command;
-use super::spawn::{Child, Input, spawn};
+use super::spawn::{Child, End, Input, spawn};
 use crate::errors::{Result, invalid};
 use crate::io::{drain, read_some, write_all};
 use crate::state::Shared;
@@ -41,12 +41,16 @@ pub async fn run(guest: Shared, request: RunRequest) -> Result<RunResponse> {
     };
     let input = if request.stdin.is_some() { Input::Pipe } else { Input::None };
     let began = Instant::now();
-    let mut child = spawn(&guest, &command, input).await?;
+    let mut child = spawn(&guest, &command, input)?;
     let deadline = match request.timeout_ms {
         0 => None,
         ms => began.checked_add(Duration::from_millis(ms)),
     };
-    let status = follow(&mut child, request.stdin, deadline, &mut stdout, &mut stderr).await;
+    let status = match follow(&mut child, request.stdin, deadline, &mut stdout, &mut stderr).await {
+        None => None,
+        Some(End::Status(status)) => Some(status),
+        Some(End::Failed(error)) => return Err(error),
+    };
     if status.is_none() {
         child.kill().await;
     }
@@ -73,14 +77,14 @@ pub async fn run(guest: Shared, request: RunRequest) -> Result<RunResponse> {
     })
 }
 
-/// Reads, feeds and waits. Gives the wait status, or `None` when the deadline came first.
+/// Reads, feeds and waits. Gives the end, or `None` when the deadline came first.
 async fn follow(
     child: &mut Child,
     input: Option<Vec<u8>>,
     deadline: Option<Instant>,
     stdout: &mut Capture,
     stderr: &mut Capture,
-) -> Option<i32> {
+) -> Option<End> {
     let stdin = child.stdin.take();
     let child = &*child;
     let feed = async move {
@@ -102,7 +106,7 @@ async fn follow(
         tokio::select! {
             // In random order: neither stream, nor the deadline, waits behind a busy other.
             () = &mut late => return None,
-            status = &mut ended => return Some(status),
+            end = &mut ended => return Some(end),
             () = &mut feed, if !fed => fed = true,
             more = read_some(&child.stdout, |bytes| stdout.push(bytes)), if out_open => {
                 out_open = more;

@@ -20,6 +20,8 @@ use crate::sys::{raw, supervise};
 
 /// Room in a command's output pipes, where the system gives it.
 const PIPE_SIZE: usize = 256 << 10;
+/// How long a supervisor may take to say that the command runs.
+const START_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a supervisor may take to kill before the guest does it itself.
 const KILL_PATIENCE: Duration = Duration::from_secs(4);
 
@@ -48,7 +50,9 @@ enum Report {
 #[derive(Debug)]
 pub struct Child {
     /// Its process id, which is also its session's and group's.
-    pub pid: i32,
+    pub pid: Cell<i32>,
+    /// Where it should have started, for the text of an error.
+    cwd: String,
     /// Writes to its standard input.
     pub stdin: Option<AsyncFd<OwnedFd>>,
     /// Its standard output, or its terminal.
@@ -154,12 +158,21 @@ pub fn resize(master: &OwnedFd, size: PtySize) -> rustix::io::Result<()> {
     rustix::termios::tcsetwinsize(master, size)
 }
 
-/// Starts a command and waits until it runs.
+/// How a command ended.
+#[derive(Debug)]
+pub enum End {
+    /// With this wait status.
+    Status(i32),
+    /// It never ran.
+    Failed(Error),
+}
+
+/// Starts a command. Whether it could be started shows in [`Child::started`] or [`Child::ended`]:
+/// nothing waits here, because the command could hold its own supervisor up.
 ///
 /// # Errors
-/// When it cannot be started. A program that does not exist is no error: it "runs" and ends
-/// with 127, as in a shell.
-pub async fn spawn(guest: &Shared, command: &Command, input: Input) -> Result<Child> {
+/// When there is no room for it, or the caller asks for what cannot be.
+pub fn spawn(guest: &Shared, command: &Command, input: Input) -> Result<Child> {
     let mut plan = plan(guest, command)?;
     let ruleset = guest
         .rulesets
@@ -183,8 +196,10 @@ pub async fn spawn(guest: &Shared, command: &Command, input: Input) -> Result<Ch
         .map_err(|error| exhausted(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN)))?;
     guest.supervisors.borrow_mut().insert(supervisor);
     drop((theirs, stdio.child, ruleset));
-    let mut child = Child {
-        pid: 0,
+    let cwd = command.cwd.as_deref().unwrap_or(&command.default_cwd);
+    Ok(Child {
+        pid: Cell::new(0),
+        cwd: cwd.to_owned(),
         stdin: stdio.stdin.map(nonblocking).transpose()?,
         stdout: nonblocking(stdio.stdout)?,
         stderr: stdio.stderr.map(nonblocking).transpose()?,
@@ -194,31 +209,19 @@ pub async fn spawn(guest: &Shared, command: &Command, input: Input) -> Result<Ch
         status: Cell::new(None),
         gone: Cell::new(false),
         settled: Cell::new(false),
-    };
-    match child.report().await {
-        Report::Started(pid) => child.pid = pid,
-        Report::Failed(stage, error) => {
-            child.settled.set(true);
-            return Err(failed(command, Stage::of(stage), Errno::from_raw_os_error(error)));
-        }
-        Report::Exited(_) | Report::Gone => {
-            return Err(internal("cannot start the command", "its supervisor was killed"));
-        }
-    }
-    Ok(child)
+    })
 }
 
-fn failed(command: &Command, stage: Stage, error: Errno) -> Error {
+fn failed(cwd: &str, stage: Stage, error: Errno) -> Error {
     match stage {
         Stage::Directory => {
-            let named = command.cwd.as_deref().unwrap_or(&command.default_cwd);
             let why = match error {
                 Errno::NOENT => "does not exist",
                 Errno::NOTDIR => "is not a directory",
                 Errno::ACCESS => "cannot be entered by this user",
                 _ => "cannot be used",
             };
-            invalid(format!("the working directory {} {why}", shorten(named)))
+            invalid(format!("the working directory {} {why}", shorten(cwd)))
         }
         Stage::Exec if error == Errno::TOOBIG => too_large(),
         Stage::Fork | Stage::Exec if matches!(error, Errno::AGAIN | Errno::NOMEM) => {
@@ -248,7 +251,10 @@ impl Child {
             match got {
                 Err(_not_ready) => {}
                 Ok(Ok(supervise::RECORD)) => match number(0) {
-                    supervise::STARTED => return Report::Started(number(4)),
+                    supervise::STARTED => {
+                        self.pid.set(number(4));
+                        return Report::Started(number(4));
+                    }
                     supervise::FAILED => return Report::Failed(number(4), number(8)),
                     _ => {
                         self.status.set(Some(number(4)));
@@ -260,15 +266,42 @@ impl Child {
         }
     }
 
-    /// Waits for the command's end; gives its wait status. A supervisor that was killed counts
-    /// as the command killed: the guest kills what is left of it.
-    pub async fn ended(&self) -> i32 {
+    /// Waits until the command runs; gives its process id.
+    ///
+    /// # Errors
+    /// When it cannot be started, or its supervisor does not say so in time.
+    pub async fn started(&self) -> Result<u32> {
+        let report = tokio::time::timeout(START_PATIENCE, self.report()).await;
+        match report {
+            Ok(Report::Started(pid)) => Ok(pid.unsigned_abs()),
+            Ok(Report::Failed(stage, error)) => Err(self.not_started(stage, error)),
+            Ok(Report::Exited(_) | Report::Gone) | Err(_) => {
+                self.kill().await;
+                Err(internal("cannot start the command", "its supervisor was killed or stopped"))
+            }
+        }
+    }
+
+    fn not_started(&self, stage: i32, error: i32) -> Error {
+        self.settled.set(true);
+        failed(&self.cwd, Stage::of(stage), Errno::from_raw_os_error(error))
+    }
+
+    /// Waits for the command's end. A supervisor that was killed counts as the command killed:
+    /// the guest kills what is left of it.
+    pub async fn ended(&self) -> End {
         loop {
             if let Some(status) = self.status.get() {
-                return status;
+                return End::Status(status);
             }
-            if self.report().await == Report::Gone {
-                return self.status.get().unwrap_or(libc::SIGKILL);
+            match self.report().await {
+                Report::Started(_) | Report::Exited(_) => {}
+                Report::Failed(stage, error) => {
+                    return End::Failed(self.not_started(stage, error));
+                }
+                Report::Gone => {
+                    return End::Status(self.status.get().unwrap_or(libc::SIGKILL));
+                }
             }
         }
     }
@@ -308,7 +341,10 @@ impl Child {
 
     /// Sends a signal to the command's process group. False when it has ended.
     pub fn signal(&self, signal: i32) -> bool {
-        self.status.get().is_none() && !self.gone.get() && raw::kill(-self.pid, signal)
+        self.status.get().is_none()
+            && !self.gone.get()
+            && self.pid.get() > 0
+            && raw::kill(-self.pid.get(), signal)
     }
 }
 

@@ -110,9 +110,28 @@ fn permissions(mode: u32) -> String {
     text
 }
 
+/// RFC 3339 in UTC. By hand: a library for times would be a tenth of the guest.
 fn time(seconds: i64, nanoseconds: i64) -> String {
-    let nanoseconds = i32::try_from(nanoseconds).unwrap_or(0);
-    jiff::Timestamp::new(seconds, nanoseconds).unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
+    let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // Years that begin in March have the leap day at their end; 146,097 days are 400 of them.
+    let days = days.saturating_add(719_468);
+    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + i64::from(month <= 2);
+    if !(0..=9999).contains(&year) {
+        return "1970-01-01T00:00:00Z".to_owned();
+    }
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    let mut text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
+    if (1..1_000_000_000).contains(&nanoseconds) {
+        text.push_str(format!(".{nanoseconds:09}").trim_end_matches('0'));
+    }
+    text.push('Z');
+    text
 }
 
 #[cfg(test)]
@@ -135,8 +154,18 @@ mod tests {
 
     #[test]
     fn times_are_rfc_3339() {
-        assert_eq!(time(0, 0), "1970-01-01T00:00:00Z");
-        assert_eq!(time(1_700_000_000, 500_000_000), "2023-11-14T22:13:20.5Z");
-        assert_eq!(time(i64::MAX, 0), "1970-01-01T00:00:00Z");
+        for (seconds, nanoseconds, want) in [
+            (0, 0, "1970-01-01T00:00:00Z"),
+            (-1, 0, "1969-12-31T23:59:59Z"),
+            (951_782_400, 0, "2000-02-29T00:00:00Z"),
+            (951_868_800, 1, "2000-03-01T00:00:00.000000001Z"),
+            (1_700_000_000, 500_000_000, "2023-11-14T22:13:20.5Z"),
+            (4_102_444_799, 0, "2099-12-31T23:59:59Z"),
+            (4_107_542_400, 0, "2100-03-01T00:00:00Z"),
+            (i64::MAX, 0, "1970-01-01T00:00:00Z"),
+            (i64::MIN, 0, "1970-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(time(seconds, nanoseconds), want, "{seconds}");
+        }
     }
 }

@@ -12,6 +12,7 @@ pub mod query;
 pub mod read;
 pub mod remove;
 pub mod tar;
+mod tar_field;
 pub mod tar_http;
 pub mod tar_read;
 pub mod watch;

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::{FileType, Mode, OFlags};
 
-use super::path::show;
+use super::path::{show, split};
 use crate::errors::{self, Result, invalid, shorten};
 
 /// One read takes this much.
@@ -60,6 +60,7 @@ pub fn regular(path: &CStr, mode: u32) -> Result<()> {
 /// When the user may not, or it is not a regular file, or it is memory of a process.
 pub fn open(path: &CStr) -> Result<Opened> {
     let failed = |error| errors::file("read", &show(path), error);
+    split(path)?;
     // Looked at before it is opened: opening alone would wake the writer of a pipe, or a device.
     let facts = rustix::fs::stat(path).map_err(failed)?;
     regular(path, facts.st_mode)?;

@@ -17,7 +17,7 @@ use super::queue::{Queue, wait_for_room};
 use super::signals::describe;
 use crate::command::capture::unfinished;
 use crate::command::run::exit_of;
-use crate::command::spawn::Child;
+use crate::command::spawn::{Child, End};
 use crate::errors::{Result, invalid};
 use crate::io::{drain, read_some, write_all};
 use crate::server::rpc::message_frame;
@@ -82,10 +82,10 @@ pub fn keepalive() -> bytes::Bytes {
 
 impl Program {
     /// Takes a child over.
-    pub fn new(mut child: Child, tag: Option<String>, config: ProcessConfig) -> Rc<Self> {
+    pub fn new(mut child: Child, pid: u32, tag: Option<String>, config: ProcessConfig) -> Rc<Self> {
         let stdin = child.stdin.take();
         Rc::new(Self {
-            pid: child.pid.unsigned_abs(),
+            pid,
             tag,
             config,
             terminal: child.stderr.is_none(),
@@ -195,7 +195,11 @@ impl Program {
             let held = [out.until, err.until].into_iter().flatten().min();
             tokio::select! {
                 () = &mut late => return None,
-                status = &mut ended => return Some(status),
+                end = &mut ended => match end {
+                    End::Status(status) => return Some(status),
+                    // It runs, so this cannot be; were it so, it would have been killed.
+                    End::Failed(_) => return Some(libc::SIGKILL),
+                },
                 more = self.next(&child.stdout, first, out), if out_open => out_open = more,
                 more = self.next_error(child, err), if err_open => err_open = more,
                 () = at(held), if held.is_some() => {

@@ -51,8 +51,9 @@ async fn begin(guest: Shared, asked: StartRequest, headers: &HeaderMap) -> Resul
     argv.extend(asked.process.args.iter().cloned());
     let cwd = asked.process.cwd.clone();
     let command = Command { argv, env, cwd, default_cwd: user.home.clone(), user, report: false };
-    let child = spawn(&guest, &command, input).await?;
-    let program = Program::new(child, asked.tag, asked.process);
+    let child = spawn(&guest, &command, input)?;
+    let pid = child.started().await?;
+    let program = Program::new(child, pid, asked.tag, asked.process);
     guest.processes.add(&program);
     let owner = program.follow(true);
     let stream = follow(Rc::clone(&owner), headers);

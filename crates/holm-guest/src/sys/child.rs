@@ -162,13 +162,21 @@ pub fn become_command(plan: &Plan, pointers: &mut Pointers, status: RawFd) -> ! 
     }
 }
 
-/// Default dispositions and an empty mask: ignored signals would outlive the exec.
+/// Default dispositions and an empty mask: ignored signals would outlive the exec. The bare call,
+/// because the C library leaves out the two signals that it uses itself.
 fn restore_signals() {
-    // SAFETY: zeroed sigaction means SIG_DFL without flags; the set is initialised before use.
+    // SAFETY: the kernel's sigaction is at most 32 bytes on 64-bit machines, and all zeros mean
+    // SIG_DFL without flags and mask; the set is initialised before use.
     unsafe {
-        let default = std::mem::zeroed::<libc::sigaction>();
+        let default = [0u64; 4];
         for signal in 1..=64 {
-            libc::sigaction(signal, &raw const default, std::ptr::null_mut());
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                default.as_ptr(),
+                std::ptr::null_mut::<u64>(),
+                size_of::<u64>(),
+            );
         }
         let mut none = std::mem::zeroed::<libc::sigset_t>();
         libc::sigemptyset(&raw mut none);

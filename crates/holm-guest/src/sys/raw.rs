@@ -57,6 +57,14 @@ pub fn is_non_dumpable() -> bool {
     unsafe { libc::prctl(libc::PR_GET_DUMPABLE, 0, 0, 0, 0) != 1 }
 }
 
+/// A write past a file size limit gives an error and no deadly signal.
+pub fn ignore_file_size_signal() {
+    // SAFETY: SIG_IGN runs no code.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
+}
+
 /// Blocks `SIGCHLD` (with `also`, one more) for this thread and those it starts, and makes it
 /// readable.
 pub fn child_signals(also: Option<i32>) -> io::Result<OwnedFd> {

@@ -28,6 +28,12 @@ pub fn report(options: &LinuxOptions) -> Enforcement {
     }
 }
 
+/// The same table from a sandbox that was made anyway. `None` when it is gone already.
+pub(crate) fn seen(facts: &Facts, pid: u32) -> Option<Enforcement> {
+    let observed = table::Observed::of(pid);
+    observed.is_whole().then(|| table::fill(facts, Some(&observed), None, &[]))
+}
+
 /// A launcher and, if it could be made, a sandbox. Dropping it removes both.
 struct Trial {
     facts: Facts,

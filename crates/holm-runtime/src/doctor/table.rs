@@ -39,6 +39,12 @@ impl Observed {
         }
     }
 
+    /// False when the process ended before or while it was looked at.
+    pub(super) fn is_whole(&self) -> bool {
+        let texts = [&self.status, &self.uid_map, &self.mounts];
+        texts.iter().all(|text| !text.is_empty()) && self.namespaces.contains("pid")
+    }
+
     fn status(&self, key: &str) -> &str {
         let line = self.status.lines().find_map(|line| line.strip_prefix(key));
         line.map_or("", |value| value.trim_start_matches(':').trim())
@@ -136,7 +142,7 @@ fn state(layer: Layer, row: Row) -> LayerState {
 }
 
 fn mode() -> String {
-    if rustix::process::geteuid().is_root() {
+    if crate::ids::is_machine_root() {
         return "root".into();
     }
     match crate::ids::for_user() {
@@ -250,7 +256,7 @@ fn by_facts(layer: Layer, facts: &Facts) -> Row {
                 "Use Linux 5.19 or later with landlock in the kernel parameter lsm=.",
             ),
         },
-        Layer::HiddenHostFiles if rustix::process::geteuid().is_root() => {
+        Layer::HiddenHostFiles if crate::ids::is_machine_root() => {
             yes("covered by a layer above the host's trees")
         }
         Layer::HiddenHostFiles => yes("the kernel: the host's owners are not mapped"),

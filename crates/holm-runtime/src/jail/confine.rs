@@ -107,7 +107,10 @@ fn place_descriptors(
     let above = |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, 10).tried("move a descriptor");
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
         .tried("open /dev/null")?;
-    let (socket, guest, null) = (above(socket)?, above(guest)?, above(&null)?);
+    let (socket, guest, high) = (above(socket)?, above(guest)?, above(&null)?);
+    // It may have the socket's number, and would close that when it is dropped later.
+    drop(null);
+    let null = high;
     for number in 0..=2 {
         sys::fds::place(&null, number).tried("place a standard descriptor")?;
     }

@@ -31,7 +31,6 @@ pub(crate) struct Start<'a> {
 
 /// Runs in the child. Returns only by becoming the guest.
 pub(crate) fn main(channel: &Channel, start: &Start<'_>) -> ! {
-    sys::signals::reset();
     sys::fds::close_others(&[0, 1, 2, channel.as_raw_fd()]);
     let _ = rustix::thread::set_name(c"holm-blank");
     let failure = match become_guest(channel, start) {

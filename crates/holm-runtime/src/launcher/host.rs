@@ -84,7 +84,7 @@ impl Host {
 
     /// Ids for one more sandbox.
     pub(super) fn take_ids(&mut self) -> Result<IdMap, Failure> {
-        if !rustix::process::geteuid().is_root() {
+        if !ids::is_machine_root() {
             return Ok(ids::for_user());
         }
         let start = self.ranges.take(ids::LOCK_DIR.as_ref())?;
@@ -120,8 +120,11 @@ impl Host {
         if self.janitor.is_none() {
             self.janitor = Janitor::start().ok();
         }
-        let sent = self.janitor.as_ref().is_some_and(|janitor| janitor.give(&disk));
-        if !sent {
+        let refused = match &self.janitor {
+            Some(janitor) => janitor.give(disk).err(),
+            None => Some(disk),
+        };
+        if let Some(disk) = refused {
             // No helper: then it is done here, late but right.
             let _ = sys::mounts::shutdown_ext4(&disk);
             self.janitor = None;

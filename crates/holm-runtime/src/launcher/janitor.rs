@@ -4,6 +4,7 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::process::{Pid, WaitOptions};
+use serde::{Deserialize, Serialize};
 
 use crate::channel::Channel;
 use crate::failure::{Attempt, Failure};
@@ -30,9 +31,15 @@ impl Janitor {
         }
     }
 
-    /// Hands a disk over. False when the helper is gone.
-    pub(super) fn give(&self, disk: &OwnedFd) -> bool {
-        self.channel.send(&(), &[disk.as_fd()]).is_ok()
+    /// Hands a disk over. Gives it back when the helper is gone.
+    pub(super) fn give(&self, disk: OwnedFd) -> Result<(), OwnedFd> {
+        if self.channel.send(&Word::Disk, &[disk.as_fd()]).is_err() {
+            return Err(disk);
+        }
+        // Only when ours is closed may the helper close its own: the last one unmounts.
+        drop(disk);
+        let _ = self.channel.send(&Word::Now, &[]);
+        Ok(())
     }
 
     /// Lets it finish, and waits for that.
@@ -47,12 +54,25 @@ impl Janitor {
     }
 }
 
+/// What the helper is told.
+#[derive(Debug, Serialize, Deserialize)]
+enum Word {
+    /// Here is a disk; keep it.
+    Disk,
+    /// Nobody else has the disks any more.
+    Now,
+}
+
 fn work(channel: &Channel) -> ! {
-    while let Ok(Some(((), disks))) = channel.receive::<()>() {
-        for disk in disks {
-            // Without this the unmount would write out what is about to be deleted. An error only
-            // means that it does.
-            let _ = sys::mounts::shutdown_ext4(&disk);
+    let mut disks = Vec::new();
+    while let Ok(Some((word, more))) = channel.receive::<Word>() {
+        disks.extend(more);
+        if matches!(word, Word::Now) {
+            for disk in disks.drain(..) {
+                // Without this the unmount would write out what is about to be deleted. An error
+                // only means that it does.
+                let _ = sys::mounts::shutdown_ext4(&disk);
+            }
         }
     }
     sys::process::exit_now(0)

@@ -11,6 +11,7 @@ mod undo;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -56,7 +57,7 @@ pub fn main(guest: &'static [u8]) -> ! {
 }
 
 /// How soon something that was still in use is tried again.
-const RETRY: std::time::Duration = std::time::Duration::from_millis(1);
+const RETRY: Duration = Duration::from_millis(1);
 
 /// The state of the launcher.
 struct Launcher<'a> {
@@ -75,6 +76,7 @@ struct Launcher<'a> {
     orphaned: bool,
     /// A blank could not be made; none is tried until a sandbox was.
     blanks_fail: bool,
+    last_request: Instant,
 }
 
 impl<'a> Launcher<'a> {
@@ -97,6 +99,7 @@ impl<'a> Launcher<'a> {
             closing: false,
             orphaned: false,
             blanks_fail: false,
+            last_request: Instant::now(),
         };
         launcher.tell(&Event::Ready(launcher.host.facts()));
         launcher.host.sweep_others();
@@ -144,7 +147,8 @@ impl<'a> Launcher<'a> {
         }
         // Removing a cgroup is the one thing without an event of its own.
         let retry = self.slots.values().any(|slot| slot.retry).then_some(RETRY);
-        let timeout = retry.or_else(|| self.host.until_next_look());
+        let later = [self.host.until_next_look(), self.until_refill()];
+        let timeout = retry.or_else(|| later.into_iter().flatten().min());
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -185,6 +189,7 @@ impl<'a> Launcher<'a> {
     }
 
     fn obey(&mut self, request: Request) {
+        self.last_request = Instant::now();
         match request {
             Request::Create { seq, spec } => self.create(seq, *spec),
             Request::Destroy { seq, id } => self.destroy(seq, &id),
@@ -217,7 +222,7 @@ impl<'a> Launcher<'a> {
             return;
         }
         let order = Order { seq, spec };
-        if let Some(id) = self.ready_blank(&order.spec) {
+        if let Some(id) = self.best_blank(&order.spec) {
             if let Some(slot) = self.slots.get_mut(&id) {
                 slot.claim(order);
             }

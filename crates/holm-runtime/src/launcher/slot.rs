@@ -1,7 +1,9 @@
 //! A sandbox on its way from nothing, over a blank, to a running one, and back to nothing.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
+
+use rustix::io::Errno;
 
 use crate::cgroup::{Control as _, Group};
 use crate::channel::Channel;
@@ -160,6 +162,17 @@ impl Slot {
             self.builder = None;
         }
         if self.init_pid == Some(pid) {
+            self.init_gone = true;
+        }
+    }
+
+    /// Takes note of a PID 1 that was reaped before we knew that it was ours: it may die, and its
+    /// death be seen, before the builder's report of it is read.
+    pub(super) fn look_at_init(&mut self) {
+        use rustix::process::{WaitId, WaitIdOptions, waitid};
+        let Some(init) = &self.init else { return };
+        let only_look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        if waitid(WaitId::PidFd(init.as_fd()), only_look).err() == Some(Errno::CHILD) {
             self.init_gone = true;
         }
     }

@@ -1,7 +1,8 @@
 //! Making sandboxes: blanks ahead of time, and the way from an order to a running guest.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rustix::io::Errno;
 
@@ -18,27 +19,42 @@ use crate::options::DiskSize;
 use crate::step::{Step, perform};
 use crate::sys::process::{Forked, Parentage, fork_into};
 
+/// After a request, how long nothing must be asked before a blank is made.
+const QUIET: Duration = Duration::from_millis(30);
+
 impl Launcher<'_> {
-    /// A blank that fits.
-    pub(super) fn ready_blank(&self, spec: &SandboxSpec) -> Option<u64> {
+    /// A blank that fits: one that is ready, else one that is on its way, which is still nearer to
+    /// the goal than a new one.
+    pub(super) fn best_blank(&self, spec: &SandboxSpec) -> Option<u64> {
         let size = DiskSize { bytes: spec.disk_bytes, inodes: spec.disk_inodes };
         if !spec.mounts.is_empty() {
             return None;
         }
-        let fits = |slot: &Slot| slot.is_ready_blank() && slot.size == size;
-        self.slots.iter().find(|(_, slot)| fits(slot)).map(|(id, _)| *id)
+        let fits = |slot: &Slot| slot.is_blank() && slot.size == size;
+        let blanks = self.slots.iter().filter(|(_, slot)| fits(slot));
+        blanks.max_by_key(|(_, slot)| slot.is_ready_blank()).map(|(id, _)| *id)
     }
 
     /// Makes blanks until there are enough. One at a time, and only when no create is under way,
-    /// so that none has to share a processor with it.
+    /// so that none has to share a processor with it. Unless there is none left it also waits for
+    /// a quiet moment: joining a cgroup may stop every fork and exit on the machine for 15 ms.
     pub(super) fn refill(&mut self) {
+        if self.until_refill().is_some_and(|left| left.is_zero()) {
+            self.build(None);
+        }
+    }
+
+    /// How long until another blank may be made. None when none is wanted, or an event comes first.
+    pub(super) fn until_refill(&self) -> Option<Duration> {
         let blanks = self.slots.values().filter(|slot| slot.is_blank()).count();
         let busy = self.slots.values().any(|slot| {
             !slot.ending && if slot.is_blank() { !slot.is_ready_blank() } else { !slot.running }
         });
-        if blanks < self.host.settings.blanks && !busy && !self.blanks_fail {
-            self.build(None);
+        if blanks >= self.host.settings.blanks || busy || self.blanks_fail || self.closing {
+            return None;
         }
+        let wait = if blanks == 0 { Duration::ZERO } else { QUIET };
+        Some(wait.saturating_sub(self.last_request.elapsed()))
     }
 
     /// Starts a builder, for an order or for a blank.
@@ -120,6 +136,7 @@ impl Launcher<'_> {
                 slot.init = fds.next();
                 slot.disk = fds.next();
                 slot.init_pid = Some(pid);
+                slot.look_at_init();
                 self.begin(id);
             }
             Ok(Some((Report::Joined, _))) => {
@@ -160,10 +177,11 @@ impl Launcher<'_> {
             return;
         }
         slot.waits = false;
-        if let Some(channel) = &slot.channel
-            && let Err(errno) = channel.send(&crate::message::Order::Go, &[])
-        {
-            slot.end(Some(Failure::internal(format!("let PID 1 go: {errno}"))));
+        let sent = slot.channel.as_ref().map_or(Ok(()), |channel| {
+            send_to_init(channel, &crate::message::Order::Go, &[]).tried("let PID 1 go")
+        });
+        if let Err(failure) = sent {
+            slot.end(Some(failure));
         }
     }
 
@@ -233,7 +251,21 @@ fn tell_identity(slot: &mut Slot, host: &super::Host, cpus: Vec<usize>) -> Resul
     slot.waits = identity.wait;
     let channel = slot.channel.as_ref().ok_or_else(|| Failure::internal("PID 1 has left"))?;
     let message = crate::message::Order::Become(Box::new(identity));
-    channel.send(&message, &[host.guest.as_fd(), socket.as_fd()]).tried("tell PID 1 who it is")
+    send_to_init(channel, &message, &[host.guest.as_fd(), socket.as_fd()])
+        .tried("tell PID 1 who it is")
+}
+
+/// A PID 1 that is gone has left its reason in the channel, which is read next; that it cannot be
+/// told any more is not the reason.
+fn send_to_init(
+    channel: &Channel,
+    order: &crate::message::Order,
+    fds: &[BorrowedFd<'_>],
+) -> Result<(), Errno> {
+    match channel.send(order, fds) {
+        Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
+        other => other,
+    }
 }
 
 /// The guest's socket, bound outside of the sandbox so that nothing inside can take its place.

@@ -160,6 +160,7 @@ fn undo_clone(slot: &mut Slot) -> Undone {
         // Not reaped yet, so the number is still its own.
         let _ = rustix::process::kill_process(pid, Signal::KILL);
     }
+    slot.look_at_init();
     if let Some(init) = &slot.init
         && !slot.init_gone
     {

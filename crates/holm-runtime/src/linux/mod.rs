@@ -11,7 +11,7 @@ use crate::driver::{
     BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, Machine, SandboxSpec,
 };
 use crate::failure::{Attempt, Failure};
-use crate::message::{Event, Request};
+use crate::message::{Event, Facts, Request};
 use crate::options::{LinuxOptions, Settings};
 use crate::sys;
 use machine::LinuxMachine;
@@ -22,6 +22,7 @@ use shared::{PendingCreate, Shared};
 pub struct LinuxDriver {
     shared: Arc<Shared>,
     options: LinuxOptions,
+    facts: Facts,
     enforcement: OnceLock<Enforcement>,
 }
 
@@ -37,7 +38,7 @@ impl LinuxDriver {
         match channel.receive::<Event>().tried("wait for the launcher")? {
             Some((Event::Ready(facts), _)) => {
                 let shared = Shared::start(channel, child, settings, &facts.instance)?;
-                Ok(Self { shared, options, enforcement: OnceLock::new() })
+                Ok(Self { shared, options, facts, enforcement: OnceLock::new() })
             }
             Some((Event::Unusable(failure), _)) => Err(failure.into()),
             _ => Err(launcher_gone()),
@@ -64,6 +65,12 @@ impl Driver for LinuxDriver {
             let answer = answer.await;
             pending.complete();
             let created = answer.map_err(|_| launcher_gone())??;
+            if self.enforcement.get().is_none()
+                && let Some(found) = crate::doctor::seen(&self.facts, created.pid)
+            {
+                // Whoever is second to look has seen the same.
+                let _ = self.enforcement.set(found);
+            }
             let machine = LinuxMachine::new(self.shared.clone(), created);
             Ok(Box::new(machine) as Box<dyn Machine>)
         })

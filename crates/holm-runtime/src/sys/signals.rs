@@ -19,20 +19,26 @@ pub fn child_exits() -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Ignores what a terminal or a service manager sends to a whole group: only the control socket
-/// ends the launcher.
+/// What a terminal or a service manager sends to a whole group, and the pipe signal.
+const REQUESTS: [libc::c_int; 5] =
+    [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGPIPE];
+
+/// Ignores requests: only the control socket ends the launcher. All other signals get their
+/// defaults, whatever whoever started us had ignored.
 pub fn ignore_requests() {
-    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGPIPE] {
-        // SAFETY: SIG_IGN is a valid disposition; no handler code is installed.
-        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    for signal in 1..=64 {
+        let wanted = if REQUESTS.contains(&signal) { libc::SIG_IGN } else { libc::SIG_DFL };
+        // SAFETY: both are valid dispositions and no handler code is installed; SIGKILL, SIGSTOP
+        // and libc's own two are refused, which is harmless.
+        unsafe { libc::signal(signal, wanted) };
     }
 }
 
-/// Default dispositions and an empty mask, because `exec` keeps ignored and blocked signals.
+/// Default dispositions and an empty mask in a child of the launcher, because `exec` keeps ignored
+/// and blocked signals.
 pub fn reset() {
-    for signal in 1..=64 {
-        // SAFETY: SIG_DFL is valid for all; SIGKILL, SIGSTOP and libc's own two are refused, which
-        // is harmless.
+    for signal in REQUESTS {
+        // SAFETY: SIG_DFL is valid for all of them.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
     // SAFETY: `set` is initialised by sigemptyset before use.

@@ -10,6 +10,7 @@ mod guest;
 mod harness;
 mod inside;
 mod leftovers;
+mod poor;
 mod rig;
 mod rootless;
 mod trouble;
@@ -23,10 +24,17 @@ fn main() {
     match args.next().as_deref() {
         Some("__launcher") => holm_runtime::launcher::main(rig::own_program()),
         Some("rootless-child") => rootless::child(&args.nth(1).unwrap_or_default()),
+        Some("poor-child") => poor::child(&args.nth(1).unwrap_or_default()),
         Some("owner-child") => trouble::owner_child(),
         filter => {
-            let groups =
-                [basics::TESTS, groups::TESTS, inside::TESTS, rootless::TESTS, trouble::TESTS];
+            let groups = [
+                basics::TESTS,
+                groups::TESTS,
+                inside::TESTS,
+                poor::TESTS,
+                rootless::TESTS,
+                trouble::TESTS,
+            ];
             let code = harness::run(&groups.concat(), filter);
             rig::clean();
             std::process::exit(code);

@@ -24,7 +24,7 @@ impl DoctorSettings {
     /// See [`HostSettings::resolve`].
     pub fn resolve(arguments: &DoctorArgs, environment: &Environment) -> Result<Self, Failure> {
         Ok(Self {
-            host: HostSettings::resolve(environment)?,
+            host: HostSettings::resolve(environment, "off")?,
             json: arguments.json,
             paint: Paint::stdout(environment),
         })

@@ -17,14 +17,14 @@ pub struct HostSettings {
 }
 
 impl HostSettings {
-    /// Reads the variables.
+    /// Reads the variables. `log` is the filter where none is set.
     ///
     /// # Errors
     /// When a directory is not absolute or the filter is not text.
-    pub fn resolve(environment: &Environment) -> Result<Self, Failure> {
+    pub fn resolve(environment: &Environment, log: &str) -> Result<Self, Failure> {
         let log = match environment.get(env_vars::LOG) {
             Some((name, value)) => super::text(name, value)?,
-            None => "warn".to_owned(),
+            None => log.to_owned(),
         };
         Ok(Self {
             data_dir: directory(environment, env_vars::DATA_DIR)?,
@@ -49,8 +49,9 @@ mod tests {
 
     #[test]
     fn directories_are_absolute_or_left_to_the_driver() {
-        let resolve =
-            |pairs: &[(&str, &str)]| HostSettings::resolve(&Environment::of(pairs.iter().copied()));
+        let resolve = |pairs: &[(&str, &str)]| {
+            HostSettings::resolve(&Environment::of(pairs.iter().copied()), "warn")
+        };
         assert_eq!(resolve(&[]).unwrap().data_dir, None);
         assert_eq!(resolve(&[("HOLM_DATA_DIR", "/d")]).unwrap().data_dir, Some("/d".into()));
         let failure = resolve(&[("HOLM_RUNTIME_DIR", "d")]).unwrap_err();

@@ -44,7 +44,7 @@ impl McpSettings {
             return Err(Failure::usage("the limit of sandboxes must be at least 1"));
         }
         Ok(Self {
-            host: HostSettings::resolve(environment)?,
+            host: HostSettings::resolve(environment, "warn")?,
             template,
             max_sandboxes,
             log_colours: Paint::stderr(environment).is_on(),

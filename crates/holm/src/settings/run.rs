@@ -50,7 +50,8 @@ impl RunSettings {
         let argv = argv.map(|word| super::text("the command", word)).collect::<Result<_, _>>()?;
         let term = environment.get(env_vars::TERM);
         Ok(Self {
-            host: HostSettings::resolve(environment)?,
+            // What goes wrong is printed as the one error of the command.
+            host: HostSettings::resolve(environment, "off")?,
             template,
             size: arguments.size,
             timeout: arguments.timeout,

@@ -2,8 +2,12 @@
 //!
 //! `HOLM_WRITE_SNAPSHOTS=1 cargo test --release -p holm --test cli` writes them anew.
 
+#[path = "../common/mod.rs"]
+mod common;
+
 mod doctor;
 mod errors;
 mod help;
 mod snapshot;
 mod streams;
+mod terminal;

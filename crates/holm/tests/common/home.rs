@@ -84,7 +84,10 @@ impl Home {
         let program = dir.join("holm");
         let built = std::env::var_os("HOLM_TEST_PROGRAM");
         let built = built.unwrap_or_else(|| env!("CARGO_BIN_EXE_holm").into());
-        fs::copy(built, &program).expect("a copy of the program");
+        // Copied by another process: a descriptor that is open for writing here could be inherited
+        // by a child that another thread starts right now, and the program would be busy.
+        let copied = Command::new("cp").arg(built).arg(&program).status().expect("cp is there");
+        assert!(copied.success(), "a copy of the program");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("its mode");
         let own_uid = (mode == Mode::Rootless && rustix::process::geteuid().is_root())
             .then(|| 40_000 + (pid.wrapping_mul(64) + number) % 20_000);
@@ -144,7 +147,7 @@ impl Home {
     /// A server to which nothing was said yet.
     pub fn mcp_raw(&self, env: &[(&str, &str)]) -> Mcp {
         let mut command = self.command();
-        command.arg("mcp").envs(env.iter().copied());
+        command.args(["mcp", "--local"]).envs(env.iter().copied());
         Mcp::spawn(command, self)
     }
 

@@ -92,7 +92,7 @@ fn case_115_kernel_interfaces(home: &Home) {
     let mcp = home.mcp();
     let sandbox = mcp.create();
     let writes = "for f in /proc/sys/kernel/hostname /proc/sys/kernel/core_pattern /proc/sys/vm/drop_caches /proc/sys/vm/overcommit_memory \
-        /proc/sysrq-trigger /proc/sys/kernel/modprobe /proc/irq/default_smp_affinity /proc/acpi /proc/1/oom_score_adj \
+        /proc/sysrq-trigger /proc/sys/kernel/modprobe /proc/irq/default_smp_affinity /proc/acpi \
         /proc/sys/net/ipv4/ip_forward /proc/sys/user/max_user_namespaces /sys/kernel/mm/transparent_hugepage/enabled /sys/power/state; \
         do [ -e $f ] && (cat $f 2>/dev/null || echo 1) > /tmp/v && (cat /tmp/v > $f) 2>/dev/null && echo wrote $f; done; echo end";
     let reads = "for f in /proc/kcore /proc/kmsg /proc/keys /proc/timer_list /proc/sched_debug /dev/mem /dev/kmsg /dev/port /proc/kpagecount; \

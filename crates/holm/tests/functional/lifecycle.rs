@@ -190,9 +190,9 @@ fn case_63_odd_lifetimes(home: &Home) {
         json!([1]),
     ] {
         if check("create_sandbox", json!({"timeout_minutes": value})) {
-            taken += 1
+            taken += 1;
         } else {
-            refused += 1
+            refused += 1;
         }
     }
     assert!(refused >= 5 && taken >= 1, "{refused} refused, {taken} taken");

@@ -1,6 +1,8 @@
 //! What holm does, tried through its binary: cases from the field (their numbers are in the names)
 //! and the flows of `holm run` and `holm mcp`.
 
+#![allow(clippy::print_stdout, reason = "tests say what they skip")]
+
 #[path = "../common/mod.rs"]
 mod common;
 
@@ -14,3 +16,4 @@ mod processes;
 mod protocol;
 mod requests;
 mod run;
+mod storage;

@@ -1,5 +1,7 @@
 //! What is left when holm ends, however it ends; and what the next start does about it.
 
+#![allow(clippy::print_stdout, reason = "tests say what they did")]
+
 #[path = "../common/mod.rs"]
 mod common;
 

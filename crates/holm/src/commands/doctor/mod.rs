@@ -27,6 +27,12 @@ struct Report<'a> {
 pub(super) fn run(settings: &DoctorSettings) -> Result<u8, Failure> {
     host::start_log(&settings.host, false)?;
     let enforcement = holm_runtime::doctor::report(&host::linux_options(&settings.host));
+    if enforcement.layers.is_empty() {
+        // Nothing found must not look like nothing missing.
+        return Err(Failure::new("this host cannot be examined: the launcher did not start").hint(
+            "set HOLM_LOG=debug; check that the data and runtime directories can be written",
+        ));
+    }
     let ok = enforcement.missing_mandatory().next().is_none();
     let report = Report {
         ok,

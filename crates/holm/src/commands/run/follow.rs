@@ -32,14 +32,14 @@ pub(super) struct Work<'a> {
 pub(super) enum Verdict {
     /// With this exit code for holm.
     Code(u8),
-    /// The sandbox stopped answering.
-    Lost(ClientError),
+    /// The guest refused, or stopped answering.
+    Failed(ClientError),
 }
 
 /// How the stream of the command's events ended.
 enum Streamed {
     End(EndEvent),
-    Lost(ClientError),
+    Failed(ClientError),
     /// Nobody reads the output and the command goes on writing.
     Unread,
     /// The output cannot be written.
@@ -56,8 +56,8 @@ pub(super) async fn follow(
     let pid = match stream.next().await {
         Ok(Some(ProcessEvent::Start(start))) => start.pid,
         Ok(Some(ProcessEvent::End(end))) => return Ok(Verdict::Code(code_of(&end))),
-        Ok(_) => return Ok(Verdict::Lost(ClientError::Protocol("no start event".to_owned()))),
-        Err(error) => return Ok(Verdict::Lost(error)),
+        Ok(_) => return Ok(Verdict::Failed(ClientError::Protocol("no start event".to_owned()))),
+        Err(error) => return Ok(Verdict::Failed(error)),
     };
     let target = Target { guest: work.guest.clone(), pid };
     let raw = match work.pty.then(terminal::Raw::enter) {
@@ -119,7 +119,7 @@ async fn converse(
             }
             streamed = &mut pump => return match streamed {
                 Streamed::End(end) => Ok(Verdict::Code(code_of(&end))),
-                Streamed::Lost(error) => Ok(Verdict::Lost(error)),
+                Streamed::Failed(error) => Ok(Verdict::Failed(error)),
                 Streamed::Unread => Ok(Verdict::Code(exit::SIGNAL_BASE + SIGPIPE)),
                 Streamed::Unwritable(error) => Err(unwritable(&error)),
             },
@@ -226,8 +226,8 @@ async fn pump(stream: &mut EventStream, outputs: &mut Outputs, target: &Target) 
             Ok(Some(ProcessEvent::Data(DataEvent::Stderr(part)))) => (&mut outputs.stderr, part),
             Ok(Some(ProcessEvent::End(end))) => return Streamed::End(end),
             Ok(Some(ProcessEvent::Start(_) | ProcessEvent::Keepalive(_))) => continue,
-            Ok(None) => return Streamed::Lost(ClientError::Protocol("no end event".to_owned())),
-            Err(error) => return Streamed::Lost(error),
+            Ok(None) => return Streamed::Failed(ClientError::Protocol("no end event".to_owned())),
+            Err(error) => return Streamed::Failed(error),
         };
         if unread_since.is_some_and(|since| since.elapsed() > IMPATIENCE) {
             return Streamed::Unread;

@@ -63,14 +63,20 @@ async fn create_and_follow(
     };
     let guest = engine.guest(&sandbox.id).await.map_err(|error| host::engine_failure(&error))?;
     let pty = terminal::wanted();
-    let stream = match guest.start(&command(settings, pty), &settings.user).await {
-        Ok(stream) => stream,
-        Err(error) => return start_failure(engine, &sandbox.id, &settings.argv[0], error).await,
+    let request = command(settings, pty);
+    let verdict = match guest.start(&request, &settings.user).await {
+        Ok(stream) => {
+            let work = follow::Work { guest: &guest, pty, timeout: settings.timeout };
+            follow::follow(work, stream, signals).await?
+        }
+        Err(error) => follow::Verdict::Failed(error),
     };
-    let work = follow::Work { guest: &guest, pty, timeout: settings.timeout };
-    match follow::follow(work, stream, signals).await? {
+    match verdict {
         follow::Verdict::Code(code) => Ok(code),
-        follow::Verdict::Lost(error) => Err(lost(engine, &sandbox.id, &error).await),
+        follow::Verdict::Failed(ClientError::Guest(refused)) => {
+            Err(refusal(&settings.argv[0], &refused))
+        }
+        follow::Verdict::Failed(error) => Err(lost(engine, &sandbox.id, &error).await),
     }
 }
 
@@ -105,20 +111,14 @@ fn command(settings: &RunSettings, pty: bool) -> StartRequest {
     }
 }
 
-/// The command did not start: its own fault gets a shell's exit code.
-async fn start_failure(
-    engine: &Engine,
-    id: &SandboxId,
-    program: &str,
-    error: ClientError,
-) -> Result<u8, Failure> {
-    let ClientError::Guest(refused) = &error else { return Err(lost(engine, id, &error).await) };
+/// The guest did not run the command. What is the command's own fault gets a shell's exit code.
+fn refusal(program: &str, refused: &holm_wire::connect::Error) -> Failure {
     let failure = Failure::new(format!("{program}: {}", refused.message));
-    Err(match refused.code {
+    match refused.code {
         Code::NotFound => failure.code(exit::NOT_FOUND),
         Code::PermissionDenied => failure.code(exit::NOT_EXECUTABLE),
         _ => failure,
-    })
+    }
 }
 
 /// The sandbox stopped answering; the engine may know why.

@@ -1,0 +1,165 @@
+//! `holm run` on a terminal: the command has one too, and the caller's is restored.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::mpsc;
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+
+use crate::common::{GUARD, Home, as_root, as_rootless, until};
+
+as_root!(
+    the_command_gets_a_terminal,
+    keys_and_sizes_reach_it,
+    a_signal_restores_the_terminal,
+    a_stubborn_command_is_ended_by_the_second_signal,
+    a_hangup_ends_it,
+);
+as_rootless!(the_command_gets_a_terminal);
+
+/// A terminal with a session whose leader is holm.
+struct Terminal {
+    master: Option<File>,
+    child: Child,
+    output: mpsc::Receiver<Vec<u8>>,
+    seen: String,
+}
+
+impl Terminal {
+    fn run(home: &Home, script: &str) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
+            .expect("a terminal can be made");
+        grantpt(&master).expect("it is ours");
+        unlockpt(&master).expect("it is ours");
+        let name = ptsname(&master, Vec::new()).expect("it has a name");
+        let name = name.to_str().expect("its name is text");
+        tcsetwinsize(&master, size(33, 101)).expect("it has a size");
+        let slave = File::options().read(true).write(true).open(name).expect("it can be opened");
+        // Standard error stays on a pipe: what is on the terminal came through the command's own.
+        let mut command = home.command_of("/usr/bin/setsid".as_ref());
+        command.arg("--ctty").arg(&home.program).args(["run", "--", "sh", "-c", script]);
+        command.env("TERM", "xterm-256color").stdin(slave.try_clone().expect("a copy"));
+        let child = command.stdout(slave).stderr(Stdio::null()).spawn().expect("it starts");
+        drop(command);
+        let master = File::from(master);
+        let mut reader = master.try_clone().expect("a copy");
+        let (sender, output) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // An error means that nobody has the other end any more.
+            while let Ok(count) = reader.read(&mut buffer)
+                && count > 0
+                && sender.send(buffer[..count].to_vec()).is_ok()
+            {}
+        });
+        Self { master: Some(master), child, output, seen: String::new() }
+    }
+
+    /// Waits for a text, and answers what came up to it.
+    fn expect(&mut self, text: &str) -> String {
+        loop {
+            if let Some(at) = self.seen.find(text) {
+                let rest = self.seen.split_off(at + text.len());
+                return std::mem::replace(&mut self.seen, rest);
+            }
+            match self.output.recv_timeout(GUARD) {
+                Ok(part) => self.seen.push_str(&String::from_utf8_lossy(&part)),
+                Err(error) => panic!("no {text:?} in {:?}: {error}", self.seen),
+            }
+        }
+    }
+
+    fn master(&mut self) -> &mut File {
+        self.master.as_mut().expect("it is open")
+    }
+
+    fn is_raw(&mut self) -> bool {
+        let modes = tcgetattr(self.master()).expect("it has modes").local_modes;
+        !modes.intersects(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG)
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).expect("a process id");
+        kill_process(Pid::from_raw(pid).expect("not zero"), signal).expect("it is ours");
+    }
+
+    fn ended(&mut self) -> ExitStatus {
+        until("it ends", || self.child.try_wait().expect("it is our child"))
+    }
+}
+
+fn size(rows: u16, columns: u16) -> Winsize {
+    Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+fn the_command_gets_a_terminal(home: &Home) {
+    let script = "test -t 0 && test -t 1 && test -t 2 && stty size && echo $TERM && exit 5";
+    let mut terminal = Terminal::run(home, script);
+    terminal.expect("33 101");
+    terminal.expect("xterm-256color");
+    assert_eq!(terminal.ended().code(), Some(5));
+    assert!(!terminal.is_raw(), "the terminal is as it was");
+}
+
+fn keys_and_sizes_reach_it(home: &Home) {
+    let script = "trap 'echo broken' INT; trap 'stty size' WINCH; echo up; read -r line; \
+                  while [ \"$line\" != end ]; do echo \"<$line>\"; read -r line; done";
+    let mut terminal = Terminal::run(home, script);
+    terminal.expect("up");
+    assert!(terminal.is_raw(), "keys go to the command's terminal");
+    terminal.master().write_all(b"one\n").expect("it takes keys");
+    terminal.expect("<one>");
+    terminal.master().write_all(b"\x03").expect("it takes keys");
+    terminal.expect("broken");
+    tcsetwinsize(terminal.master(), size(50, 60)).expect("it has a size");
+    terminal.expect("50 60");
+    terminal.master().write_all(b"\x04end\n").expect("it takes keys");
+    assert_eq!(terminal.ended().code(), Some(0));
+}
+
+fn a_signal_restores_the_terminal(home: &Home) {
+    let mut terminal = Terminal::run(home, "echo up; sleep 1000");
+    terminal.expect("up");
+    assert!(terminal.is_raw());
+    terminal.signal(Signal::TERM);
+    assert_eq!(terminal.ended().code(), Some(143));
+    assert!(!terminal.is_raw());
+}
+
+fn a_stubborn_command_is_ended_by_the_second_signal(home: &Home) {
+    let mut terminal =
+        Terminal::run(home, "trap 'echo no' INT; echo up; while :; do sleep 1; done");
+    terminal.expect("up");
+    let mut ended = None;
+    // Two within a second: on a busy machine it may take more than two.
+    until("it ends", || {
+        terminal.signal_if_running(&mut ended);
+        ended
+    });
+    assert_eq!(ended.and_then(|status| status.code()), Some(130));
+    assert!(!terminal.is_raw());
+}
+
+impl Terminal {
+    fn signal_if_running(&mut self, ended: &mut Option<ExitStatus>) {
+        *ended = self.child.try_wait().expect("it is our child");
+        if ended.is_none() {
+            self.signal(Signal::INT);
+        }
+    }
+}
+
+fn a_hangup_ends_it(home: &Home) {
+    let mut terminal = Terminal::run(home, "echo up; sleep 1000");
+    terminal.expect("up");
+    // The reader's copy must go too: what it waits in ends only when the other side is gone, so
+    // the hangup is sent as a terminal's program would.
+    terminal.signal(Signal::HUP);
+    let status = terminal.ended();
+    assert_eq!((status.code(), status.signal()), (Some(129), None));
+    terminal.master = None;
+}
