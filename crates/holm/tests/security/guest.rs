@@ -5,6 +5,8 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crate::common::*;
@@ -75,14 +77,18 @@ fn lying_guest_harms_nobody(home: &Home) {
             .expect("the guest's socket");
         std::fs::remove_file(&path).expect("the honest name goes");
         let listener = UnixListener::bind(&path).expect("the liar listens");
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                match stream {
-                    Ok(stream) => drop(thread::spawn(move || answer(stream, how))),
-                    Err(_) => return,
+        let stop = Arc::new(AtomicBool::new(false));
+        let liar_thread = {
+            let stop = Arc::clone(&stop);
+            thread::spawn(move || {
+                while let Ok((stream, _)) = listener.accept() {
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    thread::spawn(move || answer(stream, how));
                 }
-            }
-        });
+            })
+        };
         // Many at once, so that connections which are open already do not carry them all.
         let calls: Vec<_> = (0..12)
             .map(|n| match n % 4 {
@@ -99,6 +105,10 @@ fn lying_guest_harms_nobody(home: &Home) {
             assert!(reply.reply["error"]["code"] != json!(-32603), "way {how}: {}", reply.reply);
         }
         mcp.call("get_sandbox", json!({"sandbox_id": liar})).result();
+        stop.store(true, Ordering::Relaxed);
+        let woken = UnixStream::connect(&path).expect("the liar can be reached");
+        liar_thread.join().expect("the liar ends");
+        drop(woken);
         mcp.destroy(&liar);
         assert_eq!(mcp.list(), vec![honest.clone()], "way {how}");
     }
