@@ -137,7 +137,7 @@ fn open_group(group: &Group) -> Result<OwnedFd, Failure> {
 pub(crate) fn no_namespaces(errno: Errno) -> Failure {
     let mend = match errno {
         Errno::NOSPC | Errno::USERS => {
-            "The host allows no (further) namespaces: raise the sysctl user.max_user_namespaces \
+            "The host allows no (further) user namespaces: raise the sysctl user.max_user_namespaces \
              and its siblings, user.max_*_namespaces."
         }
         Errno::PERM | Errno::ACCESS => {

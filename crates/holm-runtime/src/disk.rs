@@ -82,15 +82,24 @@ pub(crate) fn attach_image(data_dir: &Path, size: DiskSize) -> Result<(OwnedFd, 
 
 fn attach(image: &File) -> Result<(OwnedFd, PathBuf), Failure> {
     let control = open_loop_control().tried("open /dev/loop-control")?;
+    // Many builders at once would take each other's device over and over; other programs may
+    // still come between, for which there are the tries. The lock goes with the descriptor.
+    rustix::fs::flock(&control, FlockOperation::LockExclusive)
+        .tried("wait for /dev/loop-control")?;
     for _ in 0..LOOP_TRIES {
         let number = sys::loopdev::find_free(&control).map_err(no_loop)?;
         let path = PathBuf::from(format!("/dev/loop{number}"));
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
-        let device = rustix::fs::open(&path, flags, Mode::empty()).map_err(no_loop)?;
+        let device = match rustix::fs::open(&path, flags, Mode::empty()) {
+            Ok(device) => device,
+            // The device is being made or removed at this moment.
+            Err(Errno::NOENT | Errno::NXIO | Errno::BUSY) => continue,
+            Err(errno) => return Err(no_loop(errno)),
+        };
         match sys::loopdev::attach(&device, image, BLOCK) {
             Ok(()) => return Ok((device, path)),
             // Another process took the device between the two calls.
-            Err(Errno::BUSY) => {}
+            Err(Errno::BUSY | Errno::NXIO) => {}
             Err(errno) => return Err(no_loop(errno)),
         }
     }

@@ -59,8 +59,8 @@ fn case_113_descriptors_and_directories(home: &Home) {
     let mcp = home.mcp();
     let sandbox = mcp.create();
     for user in users(home) {
-        let open = mcp.sh_with(&sandbox, "ls /proc/$$/fd | tr '\\n' ' '", json!({"user": user}));
-        assert_eq!(open.good().trim(), "0 1 2", "{user}");
+        let open = mcp.sh_with(&sandbox, "ls /proc/$$/fd", json!({"user": user}));
+        assert_eq!(open.good(), "0\n1\n2", "{user}");
     }
     let code = "import os\nprint(sorted(os.listdir('/proc/self/fd'), key=int)[:-1], os.readlink('/proc/self/cwd'))";
     let open = mcp.call("run_code", json!({"sandbox_id": sandbox, "code": code})).run();
