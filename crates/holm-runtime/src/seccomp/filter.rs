@@ -134,6 +134,17 @@ fn apply(rule: Rule) -> Code {
         Rule::Personality => {
             any_of(0, &[0, 8, 0x0004_0000, 0x0004_0008, 0x0002_0000, 0xFFFF_FFFF], ALLOW, eperm)
         }
+        // Both halves of the pointer to the new limit must be 0 where another process is named.
+        Rule::Prlimit => vec![
+            plain(LOAD, offset_arg(0)),
+            branch(IF_EQ, 0, 4, 0),
+            plain(LOAD, offset_arg(2)),
+            branch(IF_EQ, 0, 0, 3),
+            plain(LOAD, offset_arg(2) + 4),
+            branch(IF_EQ, 0, 0, 1),
+            plain(RETURN, ALLOW),
+            plain(RETURN, eperm),
+        ],
     }
 }
 

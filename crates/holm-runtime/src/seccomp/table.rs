@@ -21,6 +21,8 @@ pub(super) enum Rule {
     Ioctl,
     /// Execution domains.
     Personality,
+    /// Limits may be set for the caller itself (named 0) and read of anyone.
+    Prlimit,
 }
 
 /// One line.
@@ -67,6 +69,7 @@ fn parse_rule(text: &str) -> Result<Rule, String> {
         "socket" => Rule::Socket,
         "ioctl" => Rule::Ioctl,
         "personality" => Rule::Personality,
+        "prlimit" => Rule::Prlimit,
         other => return Err(format!("system call table: unknown rule {other:?}")),
     })
 }

@@ -99,6 +99,10 @@ fn decides_as_the_table_says() {
         ("TIOCLINUX", libc::SYS_ioctl, &[0, 0x541C], eperm),
         ("personality query", libc::SYS_personality, &[0xFFFF_FFFF], ALLOW),
         ("no randomisation", libc::SYS_personality, &[0x0004_0000], ALLOW),
+        ("own limit", libc::SYS_prlimit64, &[0, 7, 0x7FFF_0000_1000, 0], ALLOW),
+        ("limit of another", libc::SYS_prlimit64, &[1, 7, 0x7FFF_0000_1000, 0], eperm),
+        ("limit of another, low half 0", libc::SYS_prlimit64, &[1, 7, 1 << 32, 0], eperm),
+        ("read a limit of another", libc::SYS_prlimit64, &[1, 7, 0, 0x1000], ALLOW),
         ("read implies exec", libc::SYS_personality, &[0x0040_0000], eperm),
     ];
     for (name, number, args, want) in rows {
