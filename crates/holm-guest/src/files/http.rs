@@ -156,21 +156,37 @@ impl Source for FileSource {
 
 /// `PUT /holm/v1/file`.
 pub async fn upload(guest: Shared, request: Request<Incoming>) -> Response<Reply> {
+    let head = target(&guest, &request).and_then(|(user, path, query)| {
+        let mode = query.bytes("mode").map(|_| octal(&query)).transpose()?;
+        Ok((user, path, mode))
+    });
+    let mut body = request.into_body();
     let result = async {
-        let (user, path, query) = target(&guest, &request)?;
-        let mode = match query.bytes("mode") {
-            None => None,
-            Some(_) => Some(octal(&query)?),
-        };
-        let mut body = request.into_body();
+        let (user, path, mode) = head?;
         let mut upload = Upload::begin(&guest.files, &user, &path, mode).await?;
         while let Some(part) = next_part(&mut body).await? {
             upload.write(&part).await?;
         }
         let size = upload.finish().await?;
         Ok(FileWritten { path: show(&path), size })
-    };
-    rpc::reply(result.await)
+    }
+    .await;
+    if result.is_err() {
+        discard(&mut body).await;
+    }
+    rpc::reply(result)
+}
+
+/// Reads on after a failure: a sender that still writes would see a broken connection instead of
+/// the answer. A sender of more than this sees that.
+const MAX_DISCARD: usize = 256 << 20;
+
+async fn discard(body: &mut Incoming) {
+    let mut left = MAX_DISCARD;
+    while let Ok(Some(part)) = next_part(body).await {
+        let Some(rest) = left.checked_sub(part.len()) else { return };
+        left = rest;
+    }
 }
 
 fn octal(query: &Query) -> Result<u32> {

@@ -128,7 +128,9 @@ fn case_16_fork_bomb(home: &Home) {
                 break Tool { reply }.run();
             }
         };
-        assert!(run.timed_out, "{bomb}: {run:?}");
+        // The shell itself may be the one that cannot fork any more, and then ends at once.
+        let no_fork = run.exit_code == 2 && bomb.contains("sleep 1000");
+        assert!(run.timed_out || no_fork, "{bomb}: {run:?}");
         assert!(echoes > 1, "the other sandbox worked meanwhile");
         if bomb.starts_with("python3") {
             assert!(
