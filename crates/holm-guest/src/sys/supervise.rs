@@ -136,16 +136,7 @@ fn watch(command: i32, control: RawFd, signals: RawFd, drains: [RawFd; 2]) -> ! 
             if told_to_end(signals) {
                 kill_all(command, control);
             }
-            loop {
-                match raw::reap() {
-                    Reaped::Child(pid, status) if pid == command => {
-                        send(control, EXITED, status, 0);
-                    }
-                    Reaped::Child(..) => {}
-                    Reaped::NoneYet => break,
-                    Reaped::NoChildren => leave(),
-                }
-            }
+            reap(command, control);
         }
         if polled[0].revents != 0 {
             let mut order = 0u8;
@@ -168,6 +159,18 @@ fn watch(command: i32, control: RawFd, signals: RawFd, drains: [RawFd; 2]) -> ! 
             if drain.revents != 0 && !discard(drain.fd) {
                 drain.fd = -1;
             }
+        }
+    }
+}
+
+/// Takes every child that has ended, and reports the command's end. Ends itself when none is left.
+fn reap(command: i32, control: RawFd) {
+    loop {
+        match raw::reap() {
+            Reaped::Child(pid, status) if pid == command => send(control, EXITED, status, 0),
+            Reaped::Child(..) => {}
+            Reaped::NoneYet => return,
+            Reaped::NoChildren => leave(),
         }
     }
 }
@@ -212,16 +215,7 @@ fn kill_all(command: i32, control: RawFd) -> ! {
     let end = now_ms() + KILL_BOUND_MS;
     loop {
         tree::kill_descendants(&|_| false);
-        loop {
-            match raw::reap() {
-                Reaped::Child(pid, status) if pid == command => {
-                    send(control, EXITED, status, 0);
-                }
-                Reaped::Child(..) => {}
-                Reaped::NoneYet => break,
-                Reaped::NoChildren => leave(),
-            }
-        }
+        reap(command, control);
         if now_ms() > end {
             // SAFETY: _exit does not return. The code tells the guest to sweep.
             unsafe { libc::_exit(1) }
