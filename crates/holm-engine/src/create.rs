@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use holm_runtime::SandboxSpec;
-use holm_wire::guest::Configure;
+use holm_wire::guest::{Configure, Probe};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -23,6 +23,8 @@ pub(crate) struct Build {
     pub sandbox: Arc<Sandbox>,
     pub spec: SandboxSpec,
     pub configure: Configure,
+    /// What the guest has measured.
+    pub probe: Probe,
 }
 
 impl Engine {
@@ -73,7 +75,8 @@ impl Drop for Waiting {
 impl Build {
     fn new(engine: Engine, plan: Plan) -> Self {
         let sandbox = Arc::new(Sandbox::new(plan.record, plan.configure.workdir.clone()));
-        Self { engine, sandbox, spec: plan.spec, configure: plan.configure }
+        let probe = Probe::default();
+        Self { engine, sandbox, spec: plan.spec, configure: plan.configure, probe }
     }
 
     async fn run(mut self, mut answer: oneshot::Sender<Result<SandboxView, Error>>) {

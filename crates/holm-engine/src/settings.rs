@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use holm_runtime::Shape;
+
 use crate::faults::Faults;
-use crate::{HostCapacity, LifetimeRules, Sizes};
+use crate::{Error, HostCapacity, LifetimeRules, Sizes};
 
 /// Settings of an engine. `EngineSettings::default()` is the embedded form.
 #[derive(Debug, Clone)]
@@ -75,6 +77,14 @@ impl Default for EngineSettings {
 }
 
 impl EngineSettings {
+    /// What a sandbox is like whose caller names no size.
+    ///
+    /// # Errors
+    /// When the host is too small for it.
+    pub fn default_shape(&self) -> Result<Shape, Error> {
+        Ok(self.sizes.choose(None, None, None, &self.host)?.given.shape())
+    }
+
     /// The form for a multi-tenant service: lifetimes from one minute.
     #[must_use]
     pub fn service() -> Self {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use holm_runtime::Shape;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -224,6 +225,18 @@ impl Size {
     #[must_use]
     pub fn disk_bytes(&self) -> u64 {
         self.disk_mb.saturating_mul(MIB)
+    }
+
+    /// The same as the driver has it.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        Shape {
+            vcpus: self.vcpus,
+            memory_bytes: self.memory_bytes(),
+            disk_bytes: self.disk_bytes(),
+            disk_inodes: self.disk_inodes,
+            max_processes: self.max_processes,
+        }
     }
 }
 

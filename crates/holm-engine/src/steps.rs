@@ -129,16 +129,15 @@ impl Build {
 
     async fn configure(&mut self) -> Result<(), Error> {
         let guest = self.sandbox.guest()?;
-        self.ask(guest.configure(&self.configure)).await
+        self.probe = self.ask(guest.configure(&self.configure)).await?.measured;
+        Ok(())
     }
 
     async fn measure(&mut self) -> Result<(), Error> {
-        let guest = self.sandbox.guest()?;
-        let probe = self.ask(guest.probe()).await?;
         let inner = &self.engine.inner;
         let measured = measure::measure(
             inner.driver.enforcement(),
-            &probe,
+            &self.probe,
             &inner.settings.host_namespaces,
             &self.spec,
             &self.sandbox.usage(),

@@ -2,19 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use holm_wire::guest::Configure;
-use holm_wire::process::Empty;
+use holm_wire::guest::{Configure, Configured};
 use hyper::Request;
 use hyper::body::Incoming;
 
 use crate::errors::{Result, invalid, shorten};
-use crate::state::Guest;
+use crate::state::{Guest, Shared};
 
-/// Takes the host's settings. May be called again; the last one counts for later commands.
+const HOSTNAME: &str = "/etc/hostname";
+const HOSTS: &str = "/etc/hosts";
+
+/// Takes the host's settings and answers what was measured. May be called again; the last one
+/// counts for later commands.
 ///
 /// # Errors
 /// When a variable could not be passed to a command, or the working directory is no path.
-pub fn configure(guest: &Guest, request: Configure) -> Result<Empty> {
+pub async fn configure(guest: &Shared, request: Configure) -> Result<Configured> {
     for (name, value) in &request.env {
         if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
             return Err(invalid(format!(
@@ -30,14 +33,26 @@ pub fn configure(guest: &Guest, request: Configure) -> Result<Empty> {
             return Err(invalid("the working directory must be an absolute path"));
         }
     }
-    if !request.hostname.is_empty()
-        && rustix::system::uname().nodename().to_bytes() != request.hostname.as_bytes()
-    {
-        // The launcher has set the name; a later one is cosmetic and may be refused here.
-        let _ = rustix::system::sethostname(request.hostname.as_bytes());
-    }
+    repeat_hostname(&request.hostname);
     guest.settings.replace(request);
-    Ok(Empty {})
+    Ok(Configured { measured: crate::probe::current(guest).await? })
+}
+
+/// The kernel's name is the launcher's to set. The files that repeat it were written when nobody
+/// knew yet whose sandbox this would be. Where somebody inside made them unwritable, they stay.
+fn repeat_hostname(name: &str) {
+    if rustix::system::uname().nodename().to_bytes() != name.as_bytes() {
+        return;
+    }
+    let Ok(before) = std::fs::read_to_string(HOSTNAME) else { return };
+    let line = |name: &str| format!("127.0.1.1 {}\n", name.trim_end());
+    if before.trim_end() == name {
+        return;
+    }
+    let _ = std::fs::write(HOSTNAME, format!("{name}\n"));
+    if let Ok(hosts) = std::fs::read_to_string(HOSTS) {
+        let _ = std::fs::write(HOSTS, hosts.replace(&line(&before), &line(name)));
+    }
 }
 
 /// `GET /envs`: the variables of the default user's commands.

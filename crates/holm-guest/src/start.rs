@@ -51,8 +51,10 @@ fn parse(arguments: &[String]) -> Result<Asked, String> {
 /// With a text for the log.
 pub fn run(arguments: &[String]) -> Result<(), String> {
     malloc::tune();
+    let asked = parse(arguments)?;
     let told = |doing: &'static str| move |error: std::io::Error| format!("{doing}: {error}");
-    let (listener, switch, workdir) = match parse(arguments)? {
+    let in_sandbox = matches!(asked, Asked::Init);
+    let (listener, switch, workdir) = match asked {
         Asked::Init => {
             raw::become_non_dumpable();
             let listener = raw::inherited(LISTENER).map_err(told("no listening socket"))?;
@@ -72,11 +74,14 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         .map_err(|error| format!("cannot open /dev/null: {error}"))?;
     let signals = raw::child_signals(None).map_err(told("cannot watch children"))?;
     let users = Users::new(switch);
+    let max_processes = std::env::var("HOLM_GUEST_PROCESSES").ok();
+    let max_processes = max_processes.and_then(|number| number.parse().ok()).unwrap_or(0);
     let files = crate::files::pool::Pool::start(users.switches())
         .map_err(told("cannot start a file thread"))?;
     let guest = Shared::new(Guest {
         users,
-        settings: RefCell::new(Configure { workdir, ..Configure::default() }),
+        settings: RefCell::new(Configure { workdir, max_processes, ..Configure::default() }),
+        measured: crate::probe::First::default(),
         files,
         supervisors: RefCell::default(),
         processes: crate::process::registry::Registry::default(),
@@ -94,6 +99,11 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     tokio::task::LocalSet::new().block_on(&runtime, async move {
         let signals = raw::watched(signals).map_err(told("cannot watch children"))?;
         tokio::task::spawn_local(reaper::serve(Shared::clone(&guest), signals));
+        if in_sandbox {
+            // Now, while nobody waits for it. An error is told to whoever asks.
+            let guest = Shared::clone(&guest);
+            tokio::task::spawn_local(async move { drop(crate::probe::current(&guest).await) });
+        }
         server::serve(guest, listener).await.map_err(told("cannot serve"))
     })
 }

@@ -30,6 +30,8 @@ pub struct Guest {
     pub supervisors: RefCell<HashSet<i32>>,
     /// Programs started by `process.Process`.
     pub processes: Registry,
+    /// What was measured about the confinement.
+    pub measured: crate::probe::First,
     /// Polling watchers.
     pub watchers: crate::files::watch::Watchers,
     /// /dev/null for standard input.

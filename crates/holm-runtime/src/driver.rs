@@ -13,7 +13,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub struct SandboxSpec {
     /// `sbx_` and 18 hex digits.
     pub id: String,
-    /// Host name inside.
+    /// The kernel's host name inside. The files that repeat it are the guest's (`Configure`).
     pub hostname: String,
     /// Name of the template; only `host` (alias `base`) for now.
     pub template: String,
@@ -29,6 +29,31 @@ pub struct SandboxSpec {
     pub max_processes: u64,
     /// Host directories or files shown read-only inside (only `holm run --mount-ro`).
     pub mounts: Vec<MountRo>,
+}
+
+impl SandboxSpec {
+    /// What a blank must be like to become this sandbox.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        Shape {
+            vcpus: self.vcpus,
+            memory_bytes: self.memory_bytes,
+            disk_bytes: self.disk_bytes,
+            disk_inodes: self.disk_inodes,
+            max_processes: self.max_processes,
+        }
+    }
+}
+
+/// The part of a [`SandboxSpec`] that is built in before anybody knows whose sandbox it will be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "as in `SandboxSpec`")]
+pub struct Shape {
+    pub vcpus: u32,
+    pub memory_bytes: u64,
+    pub disk_bytes: u64,
+    pub disk_inodes: u64,
+    pub max_processes: u64,
 }
 
 /// A host path shown read-only inside.

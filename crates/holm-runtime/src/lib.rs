@@ -23,7 +23,7 @@ mod template;
 
 pub use driver::{
     BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, ExitReason, Layer, LayerState,
-    Machine, MountRo, SandboxSpec, Usage,
+    Machine, MountRo, SandboxSpec, Shape, Usage,
 };
 pub use linux::LinuxDriver;
 pub use options::LinuxOptions;

@@ -86,7 +86,7 @@ pub(crate) enum Report {
 pub(crate) enum Order {
     /// From the builder: ids are mapped; build the root. Descriptors: see `jail::root`.
     Prepare(Box<Preparation>),
-    /// From the launcher: become this sandbox. Descriptors: guest, listening socket.
+    /// From the launcher: become the guest. Descriptors: guest, listening socket.
     Become(Box<Identity>),
     /// From the launcher: the cgroups are joined and limited, so the guest may start.
     Go,
@@ -129,12 +129,14 @@ pub(crate) enum Disk {
     Memory(DiskSize),
 }
 
-/// What makes a blank one particular sandbox.
+/// What PID 1 is told before the guest starts.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Identity {
     pub hostname: String,
     /// Processors that programs see.
     pub cpus: Vec<usize>,
+    /// Most processes, for the guest to limit where cgroups do not.
+    pub max_processes: u64,
     /// True when PID 1 must wait for `Go`.
     pub wait: bool,
 }
@@ -142,8 +144,6 @@ pub(crate) struct Identity {
 /// From PID 1; its end of the channel closes when the guest has taken over.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    /// The root is built.
-    Prepared,
     /// The last thing before the guest starts.
     Starting,
     /// A step failed; PID 1 is leaving.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::driver::Shape;
 use crate::step::Fault;
 
 /// Options of [`crate::LinuxDriver::start`].
@@ -15,12 +16,11 @@ pub struct LinuxOptions {
     pub data_dir: Option<PathBuf>,
     /// Where sockets live; the default depends on the user.
     pub runtime_dir: Option<PathBuf>,
-    /// Sandboxes kept half made, so that a create is quick. None for a single `holm run`.
+    /// Sandboxes kept ready with nobody in them, so that a create is quick. None for a single
+    /// `holm run`.
     pub blanks: usize,
-    /// Bytes of the writable layer of a blank; only creates that ask for the same use one.
-    pub blank_disk_bytes: u64,
-    /// Inodes of the same.
-    pub blank_disk_inodes: u64,
+    /// What they are like; only creates that ask for the same use one.
+    pub blank: Shape,
     /// Creates are refused while the data directory's disk has less than this free.
     pub disk_reserve_bytes: u64,
     /// Use a memory file system for the writable layer even where an image could be had.
@@ -40,8 +40,13 @@ impl LinuxOptions {
             data_dir: None,
             runtime_dir: None,
             blanks: 2,
-            blank_disk_bytes: 4 << 30,
-            blank_disk_inodes: 256 * 1024,
+            blank: Shape {
+                vcpus: 1,
+                memory_bytes: 1 << 30,
+                disk_bytes: 4 << 30,
+                disk_inodes: 256 * 1024,
+                max_processes: 512,
+            },
             disk_reserve_bytes: 1 << 30,
             disk_in_memory: false,
             without_cgroups: false,
@@ -55,7 +60,7 @@ impl LinuxOptions {
             data_dir: self.data_dir.clone().unwrap_or_else(|| default_dir(Place::Data)),
             runtime_dir: self.runtime_dir.clone().unwrap_or_else(|| default_dir(Place::Runtime)),
             blanks: self.blanks,
-            blank_disk: DiskSize { bytes: self.blank_disk_bytes, inodes: self.blank_disk_inodes },
+            blank: self.blank,
             disk_reserve_bytes: self.disk_reserve_bytes,
             disk_in_memory: self.disk_in_memory,
             without_cgroups: self.without_cgroups,
@@ -70,7 +75,7 @@ pub(crate) struct Settings {
     pub data_dir: PathBuf,
     pub runtime_dir: PathBuf,
     pub blanks: usize,
-    pub blank_disk: DiskSize,
+    pub blank: Shape,
     pub disk_reserve_bytes: u64,
     pub disk_in_memory: bool,
     pub without_cgroups: bool,
@@ -82,6 +87,12 @@ pub(crate) struct Settings {
 pub(crate) struct DiskSize {
     pub bytes: u64,
     pub inodes: u64,
+}
+
+impl From<Shape> for DiskSize {
+    fn from(shape: Shape) -> Self {
+        Self { bytes: shape.disk_bytes, inodes: shape.disk_inodes }
+    }
 }
 
 #[derive(Clone, Copy)]

@@ -39,7 +39,7 @@ pub enum Step {
     Limits,
     /// Launcher: the guest's socket.
     Socket,
-    /// PID 1: host name and the files that hold it.
+    /// PID 1: host name and the files that repeat it.
     Identity,
     /// PID 1: host directories shown read-only.
     Mounts,
@@ -49,11 +49,13 @@ pub enum Step {
     Seccomp,
     /// PID 1: the guest takes over.
     Exec,
+    /// A helper of the launcher: the host name of a sandbox that was a blank.
+    Name,
 }
 
 impl Step {
     /// All steps, in order.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Template,
         Self::Cgroup,
         Self::Image,
@@ -74,6 +76,7 @@ impl Step {
         Self::Privileges,
         Self::Seccomp,
         Self::Exec,
+        Self::Name,
     ];
 }
 

@@ -170,6 +170,14 @@ pub struct FileWritten {
     pub size: u64,
 }
 
+/// Response of `Configure`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Configured {
+    /// What the guest measured since its start, before anything else ran in the sandbox.
+    pub measured: Probe,
+}
+
 /// What the guest measures about its own confinement. Namespaces are `ns/NAME` inode numbers,
 /// which the host compares with its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -28,7 +28,7 @@ pub mod filesystem {
 
 /// What envd lacks.
 pub mod guest {
-    /// Unary: [`crate::guest::Configure`] → empty.
+    /// Unary: [`crate::guest::Configure`] → [`crate::guest::Configured`].
     pub const CONFIGURE: &str = "/holm.guest.v1.Guest/Configure";
     /// Unary: [`crate::guest::RunRequest`] → [`crate::guest::RunResponse`].
     pub const RUN: &str = "/holm.guest.v1.Guest/Run";

@@ -69,8 +69,7 @@ async fn case_58_a_caller_who_goes_away_leaves_nothing() {
         let (engine, driver) = engine(EngineSettings { max_sandboxes: 1, ..settings() });
         let delay = Duration::from_millis(10);
         *driver.delay.lock().unwrap() = delay;
-        driver.guest.lock().unwrap().configure_delay = delay;
-        driver.guest.lock().unwrap().probe_delay = delay;
+        driver.guest.lock().unwrap().configure_delay = 2 * delay;
         let create = engine.sandbox_create(CreateSandbox::default());
         let waited = tokio::time::timeout(Duration::from_millis(patience), create).await;
         assert_eq!(waited.is_ok(), patience > 30, "the steps take 30 ms, waited {patience}");

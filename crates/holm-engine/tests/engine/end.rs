@@ -83,8 +83,7 @@ async fn case_60_a_destroy_while_it_is_made_ends_the_create() {
         let (engine, driver) = engine(settings());
         let delay = Duration::from_millis(10);
         *driver.delay.lock().unwrap() = delay;
-        driver.guest.lock().unwrap().configure_delay = delay;
-        driver.guest.lock().unwrap().probe_delay = delay;
+        driver.guest.lock().unwrap().configure_delay = 2 * delay;
         let destroy = async {
             tokio::time::sleep(Duration::from_millis(made_for)).await;
             let listed = engine.sandbox_list(ListSandboxes::default()).await.unwrap();

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use holm_wire::guest::{
-    Captured, FileWritten, ListTreeRequest, ListTreeResponse, Outcome, Probe, RunRequest,
-    RunResponse, TreeEntry,
+    Captured, Configured, FileWritten, ListTreeRequest, ListTreeResponse, Outcome, Probe,
+    RunRequest, RunResponse, TreeEntry,
 };
 use holm_wire::{connect, paths};
 use serde_json::json;
@@ -103,7 +103,10 @@ impl Guest {
         let (path, query) =
             words.next().map_or(("", ""), |uri| uri.split_once('?').unwrap_or((uri, "")));
         match path {
-            paths::guest::PROBE => Reply::json(&Probe { loopback_only: true, ..Probe::default() }),
+            paths::guest::CONFIGURE => {
+                let measured = Probe { loopback_only: true, ..Probe::default() };
+                Reply::json(&Configured { measured })
+            }
             paths::guest::RUN => {
                 let request: RunRequest = serde_json::from_slice(&body).expect("a run request");
                 let _counted = Counted::new(running);
@@ -121,7 +124,7 @@ impl Guest {
                 let headers = format!("content-type: {}\r\n", connect::STREAM_JSON);
                 Reply { status: 200, headers, body: stream }
             }
-            // Configure and whatever else only wants to be told that all is well.
+            // Whatever else only wants to be told that all is well.
             _ => Reply::json(&json!({})),
         }
     }

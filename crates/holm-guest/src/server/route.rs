@@ -56,7 +56,7 @@ async fn call(guest: Shared, path: &str, request: Request<Incoming>) -> Response
     };
     match path {
         paths::guest::CONFIGURE => {
-            reply(with(request, async |q: Configure| settings::configure(&guest, q)).await)
+            reply(with(request, async |q: Configure| settings::configure(&guest, q).await).await)
         }
         paths::guest::RUN => {
             reply(with(request, async |q: RunRequest| command::run::run(guest, q).await).await)
@@ -66,7 +66,7 @@ async fn call(guest: Shared, path: &str, request: Request<Incoming>) -> Response
             reply(with(request, list).await)
         }
         paths::guest::PROBE => {
-            reply(with(request, async |_: Empty| probe::probe(&guest).await).await)
+            reply(with(request, async |_: Empty| probe::measure(&guest).await).await)
         }
         paths::process::LIST => {
             reply(with(request, async |_: Empty| Ok(guest.processes.list())).await)

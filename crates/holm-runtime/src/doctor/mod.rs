@@ -58,8 +58,8 @@ impl Trial {
             template: "host".into(),
             vcpus: 1,
             memory_bytes: 256 << 20,
-            disk_bytes: options.blank_disk_bytes,
-            disk_inodes: options.blank_disk_inodes,
+            disk_bytes: options.blank.disk_bytes,
+            disk_inodes: options.blank.disk_inodes,
             max_processes: 64,
             mounts: Vec::new(),
         };

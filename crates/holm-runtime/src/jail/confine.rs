@@ -1,6 +1,6 @@
 //! The last steps before the guest: what it may do, and its start.
 
-use std::ffi::CStr;
+use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
@@ -86,14 +86,24 @@ pub(super) fn system_calls(filter: &Program) -> Result<(), Failure> {
 const SOCKET_FD: i32 = 3;
 
 /// Becomes the guest. Returns only on failure.
-pub(super) fn execute(channel: &Channel, guest: &OwnedFd, socket: &OwnedFd, ids: IdMap) -> Failure {
+pub(super) fn execute(
+    channel: &Channel,
+    guest: &OwnedFd,
+    socket: &OwnedFd,
+    ids: IdMap,
+    max_processes: u64,
+) -> Failure {
     let guest = match place_descriptors(channel, guest, socket) {
         Ok(guest) => guest,
         Err(failure) => return failure,
     };
     let argv = [c"holm-guest", c"init"];
-    let single = [c"HOLM_GUEST_ROOTLESS=1"];
-    let env: &[&CStr] = if ids.is_single() { &single } else { &[] };
+    // What the guest has to know before anybody can tell it.
+    let Ok(processes) = CString::new(format!("HOLM_GUEST_PROCESSES={max_processes}")) else {
+        return Failure::internal("a number with a NUL");
+    };
+    let all = [processes.as_c_str(), c"HOLM_GUEST_ROOTLESS=1"];
+    let env = if ids.is_single() { &all[..] } else { &all[..1] };
     let errno = sys::process::exec_fd(&guest, &argv, env);
     Failure::internal(format!("start the guest: {errno}"))
 }

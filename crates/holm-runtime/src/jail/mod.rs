@@ -55,8 +55,6 @@ fn become_guest(channel: &Channel, start: &Start<'_>) -> Result<Never, Failure> 
     die_with_launcher(channel)?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let mounts = prepare(fault, &preparation, fds)?;
-    channel.send(&Answer::Prepared, &[]).tried("report the root")?;
-
     let (identity, fds) = match receive(channel)? {
         (Order::Become(identity), fds) => (*identity, fds),
         (other, _) => return Err(unexpected(&other)),
@@ -107,7 +105,7 @@ fn hand_over(
     perform(start.fault, Step::Seccomp, || confine::system_calls(start.filter))?;
     perform(start.fault, Step::Exec, || {
         channel.send(&Answer::Starting, &[]).tried("report the start")?;
-        Err(confine::execute(channel, guest, socket, preparation.ids))
+        Err(confine::execute(channel, guest, socket, preparation.ids, identity.max_processes))
     })
 }
 

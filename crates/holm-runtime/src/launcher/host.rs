@@ -28,6 +28,8 @@ pub(super) struct Host {
     pub guest: OwnedFd,
     pub ranges: IdRanges,
     janitor: Option<Janitor>,
+    /// Disks that the janitor is to have.
+    disks: Vec<OwnedFd>,
     sweeper: Option<i32>,
     /// Looks for files to hide, so that no create has to.
     looker: Option<i32>,
@@ -60,6 +62,7 @@ impl Host {
             guest,
             ranges: IdRanges::default(),
             janitor: None,
+            disks: Vec::new(),
             sweeper: None,
             looker: None,
             next_look: Instant::now() + LOOK_EVERY,
@@ -115,8 +118,21 @@ impl Host {
         }
     }
 
-    /// Has a disk's file system given up and unmounted, which may take a while.
+    /// Has a disk's file system given up and unmounted, which may take a while: handed over when
+    /// the launcher has nothing else to do ([`Self::hand_over_disks`]), so that the helper does
+    /// not compete with the rest of a removal.
     pub(super) fn give_up_disk(&mut self, disk: OwnedFd) {
+        self.disks.push(disk);
+    }
+
+    /// Starts on the disks that were given up.
+    pub(super) fn hand_over_disks(&mut self) {
+        for disk in std::mem::take(&mut self.disks) {
+            self.hand_over_disk(disk);
+        }
+    }
+
+    fn hand_over_disk(&mut self, disk: OwnedFd) {
         if self.janitor.is_none() {
             self.janitor = Janitor::start().ok();
         }
@@ -133,6 +149,7 @@ impl Host {
 
     /// Waits until all disks that were given up are gone.
     pub(super) fn finish_disks(&mut self) {
+        self.hand_over_disks();
         if let Some(janitor) = self.janitor.take() {
             janitor.finish();
         }

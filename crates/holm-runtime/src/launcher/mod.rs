@@ -5,6 +5,7 @@
 mod guest;
 mod host;
 mod janitor;
+mod namer;
 mod slot;
 mod start;
 mod undo;
@@ -111,6 +112,7 @@ impl<'a> Launcher<'a> {
         loop {
             self.host.look_if_due();
             self.advance();
+            self.host.hand_over_disks();
             if self.orphaned && self.slots.is_empty() {
                 self.host.close();
                 return;
@@ -226,7 +228,7 @@ impl<'a> Launcher<'a> {
             if let Some(slot) = self.slots.get_mut(&id) {
                 slot.claim(order);
             }
-            self.begin(id);
+            self.hand_over(id);
             return;
         }
         self.build(Some(order));
@@ -269,7 +271,23 @@ impl<'a> Launcher<'a> {
             for slot in self.slots.values_mut() {
                 slot.note_exit(pid);
             }
+            self.note_named(pid, status);
             self.note_death(pid, status);
+        }
+    }
+
+    /// The helper that sets a host name is done.
+    fn note_named(&mut self, pid: i32, status: WaitStatus) {
+        let found = self.slots.iter_mut().find(|(_, slot)| slot.namer == Some(pid));
+        let Some((id, slot)) = found else { return };
+        let id = *id;
+        slot.namer = None;
+        if status.exit_status() == Some(0) {
+            slot.nameless = false;
+            self.hand_over(id);
+        } else {
+            let failure = Failure::internal(format!("setting the host name: {status:?}"));
+            slot.end(Some(failure.in_step(crate::step::Step::Name)));
         }
     }
 
@@ -282,9 +300,12 @@ impl<'a> Launcher<'a> {
         }
         let killed = status.terminating_signal() == Some(libc::SIGKILL);
         let out_of_memory = killed && slot.was_out_of_memory();
-        if let Some(id) = slot.sandbox() {
-            let event = Event::Exited { id: id.to_owned(), out_of_memory };
-            self.tell(&event);
+        match slot.sandbox() {
+            Some(id) => {
+                let event = Event::Exited { id: id.to_owned(), out_of_memory };
+                self.tell(&event);
+            }
+            None => slot.end(Some(Failure::internal("the guest of a blank died"))),
         }
     }
 

@@ -7,10 +7,9 @@ use rustix::io::Errno;
 
 use crate::cgroup::{Control as _, Group};
 use crate::channel::Channel;
-use crate::driver::SandboxSpec;
+use crate::driver::{SandboxSpec, Shape};
 use crate::failure::Failure;
 use crate::ids::IdMap;
-use crate::options::DiskSize;
 use crate::step::Step;
 
 /// Who asked for a sandbox, and what for.
@@ -23,10 +22,10 @@ pub(super) struct Order {
 /// Everything of one sandbox that the launcher holds.
 #[derive(Debug)]
 pub(super) struct Slot {
-    /// Name of its cgroup.
+    /// Name of its cgroup and socket.
     pub name: String,
     pub group: Option<Group>,
-    pub size: DiskSize,
+    pub shape: Shape,
     /// The start of its id range, to be given back.
     pub range: Option<u32>,
     pub ids: IdMap,
@@ -43,10 +42,12 @@ pub(super) struct Slot {
     pub socket: Option<PathBuf>,
     /// PID 1 is in its cgroups.
     pub joined: bool,
-    /// PID 1 has built the root.
-    pub prepared: bool,
-    /// PID 1 was told who it is.
+    /// PID 1 was told to go on to the guest.
     pub told: bool,
+    /// The host name inside is still a blank's.
+    pub nameless: bool,
+    /// The helper that sets the host name.
+    pub namer: Option<i32>,
     /// PID 1 still waits for the cgroups.
     pub waits: bool,
     /// PID 1 has said that the guest comes next.
@@ -75,7 +76,7 @@ impl Slot {
     pub(super) fn new(
         name: String,
         group: Option<Group>,
-        size: DiskSize,
+        shape: Shape,
         ids: IdMap,
         order: Option<Order>,
     ) -> Self {
@@ -85,7 +86,7 @@ impl Slot {
         Self {
             name,
             group,
-            size,
+            shape,
             range,
             ids,
             builder: None,
@@ -97,8 +98,9 @@ impl Slot {
             disk: None,
             socket: None,
             joined: false,
-            prepared: false,
             told: false,
+            nameless: false,
+            namer: None,
             waits: false,
             starting: false,
             running: false,
@@ -115,9 +117,9 @@ impl Slot {
         }
     }
 
-    /// True when a create may take it.
+    /// True when a create that takes it has nothing left to wait for.
     pub(super) fn is_ready_blank(&self) -> bool {
-        self.is_blank() && self.joined && self.prepared
+        self.is_blank() && self.running
     }
 
     /// True when it belongs to nobody yet.

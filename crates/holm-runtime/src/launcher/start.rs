@@ -1,4 +1,4 @@
-//! Making sandboxes: blanks ahead of time, and the way from an order to a running guest.
+//! Making sandboxes: the way from an order, or from the wish for a blank, to a running guest.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -15,22 +15,23 @@ use crate::driver::SandboxSpec;
 use crate::failure::{Attempt, Failure};
 use crate::jail;
 use crate::message::{Answer, Created, Event, Identity, Report};
-use crate::options::DiskSize;
 use crate::step::{Step, perform};
 use crate::sys::process::{Forked, Parentage, fork_into};
 
 /// After a request, how long nothing must be asked before a blank is made.
 const QUIET: Duration = Duration::from_millis(30);
+/// Host name of a blank.
+const BLANK_NAME: &str = "holm";
 
 impl Launcher<'_> {
     /// A blank that fits: one that is ready, else one that is on its way, which is still nearer to
     /// the goal than a new one.
     pub(super) fn best_blank(&self, spec: &SandboxSpec) -> Option<u64> {
-        let size = DiskSize { bytes: spec.disk_bytes, inodes: spec.disk_inodes };
         if !spec.mounts.is_empty() {
             return None;
         }
-        let fits = |slot: &Slot| slot.is_blank() && slot.size == size;
+        let shape = spec.shape();
+        let fits = |slot: &Slot| slot.is_blank() && slot.shape == shape;
         let blanks = self.slots.iter().filter(|(_, slot)| fits(slot));
         blanks.max_by_key(|(_, slot)| slot.is_ready_blank()).map(|(id, _)| *id)
     }
@@ -47,9 +48,7 @@ impl Launcher<'_> {
     /// How long until another blank may be made. None when none is wanted, or an event comes first.
     pub(super) fn until_refill(&self) -> Option<Duration> {
         let blanks = self.slots.values().filter(|slot| slot.is_blank()).count();
-        let busy = self.slots.values().any(|slot| {
-            !slot.ending && if slot.is_blank() { !slot.is_ready_blank() } else { !slot.running }
-        });
+        let busy = self.slots.values().any(|slot| !slot.ending && !slot.running);
         if blanks >= self.host.settings.blanks || busy || self.blanks_fail || self.closing {
             return None;
         }
@@ -74,13 +73,10 @@ impl Launcher<'_> {
         self.next_slot += 1;
         let spec = order.as_ref().map(|order| &order.spec);
         let name = spec.map_or_else(|| format!("blank-{number}"), |spec| spec.id.clone());
-        let size = spec.map_or(self.host.settings.blank_disk, |spec| DiskSize {
-            bytes: spec.disk_bytes,
-            inodes: spec.disk_inodes,
-        });
+        let shape = spec.map_or(self.host.settings.blank, SandboxSpec::shape);
         let mounts = spec.map(|spec| spec.mounts.clone()).unwrap_or_default();
         let group = self.host.cgroups.as_ref().map(|tree| tree.group(&name));
-        let mut slot = Slot::new(name, group.clone(), size, ids, order);
+        let mut slot = Slot::new(name, group.clone(), shape, ids, order);
         let result = self.fork_builder(&mut slot, mounts);
         match result {
             Ok(()) => {
@@ -108,7 +104,7 @@ impl Launcher<'_> {
                 settings: &self.host.settings,
                 group: slot.group.clone(),
                 disk: &self.host.disk,
-                size: slot.size,
+                size: slot.shape.into(),
                 ids: slot.ids,
                 mounts,
                 init,
@@ -155,14 +151,16 @@ impl Launcher<'_> {
         }
     }
 
-    /// Tells PID 1 who it is, once it exists and somebody wants it.
+    /// Tells PID 1 to go on to the guest, once it exists. A blank goes on too: what is only found
+    /// out later is its host name.
     pub(super) fn begin(&mut self, id: u64) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
-        if slot.ending || slot.told || slot.init_pid.is_none() || slot.order().is_none() {
+        if slot.ending || slot.told || slot.init_pid.is_none() {
             return;
         }
         slot.told = true;
-        let cpus = self.host.choose_cpus(slot.order().map_or(0, |order| order.spec.vcpus));
+        slot.nameless = slot.order().is_none();
+        let cpus = self.host.choose_cpus(slot.shape.vcpus);
         slot.cpus.clone_from(&cpus);
         let outcome = tell_identity(slot, &self.host, cpus);
         if let Err(failure) = outcome {
@@ -191,7 +189,6 @@ impl Launcher<'_> {
         let Some(channel) = &slot.channel else { return };
         match channel.try_receive::<Answer>() {
             Err(Errno::AGAIN | Errno::INTR) => {}
-            Ok(Some((Answer::Prepared, _))) => slot.prepared = true,
             Ok(Some((Answer::Starting, _))) => slot.starting = true,
             Ok(Some((Answer::Failed(failure), _))) => slot.end(Some(failure)),
             Ok(None) | Err(_) => {
@@ -201,7 +198,7 @@ impl Launcher<'_> {
                 }
                 if slot.starting {
                     slot.running = true;
-                    self.announce(id);
+                    self.hand_over(id);
                 } else {
                     slot.end(Some(Failure::internal("PID 1 died before the guest started")));
                 }
@@ -209,9 +206,18 @@ impl Launcher<'_> {
         }
     }
 
-    /// Answers the order: the sandbox runs.
-    fn announce(&mut self, id: u64) {
+    /// Answers the order of a sandbox that runs, after a blank has got its host name.
+    pub(super) fn hand_over(&mut self, id: u64) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
+        if !slot.running || slot.ending || slot.namer.is_some() {
+            return;
+        }
+        if slot.nameless && slot.order().is_some() {
+            if let Err(failure) = self.host.start_namer(slot) {
+                slot.end(Some(failure));
+            }
+            return;
+        }
         let Some(order) = slot.take_order() else { return };
         let (Some(pid), Some(socket)) = (slot.init_pid, slot.socket.clone()) else { return };
         let sandbox = Created {
@@ -233,21 +239,22 @@ impl Launcher<'_> {
 /// Limits, socket, and the message to PID 1.
 fn tell_identity(slot: &mut Slot, host: &super::Host, cpus: Vec<usize>) -> Result<(), Failure> {
     let fault = host.settings.fault;
-    let Some(order) = slot.order() else { return Ok(()) };
-    let spec = order.spec.clone();
+    let hostname = slot.order().map_or(BLANK_NAME, |order| &order.spec.hostname).to_owned();
+    let shape = slot.shape;
     let limits = Limits {
-        memory_bytes: spec.memory_bytes,
-        vcpus: spec.vcpus,
-        max_processes: spec.max_processes,
+        memory_bytes: shape.memory_bytes,
+        vcpus: shape.vcpus,
+        max_processes: shape.max_processes,
     };
     perform(fault, Step::Limits, || match &slot.group {
         Some(group) => group.limit(&limits).tried("set the limits"),
         None => Ok(()),
     })?;
-    let path = host.instance.runtime_dir.join(format!("{}.sock", spec.id));
+    let path = host.instance.runtime_dir.join(format!("{}.sock", slot.name));
     slot.socket = Some(path.clone());
     let socket = perform(fault, Step::Socket, || listen(path))?;
-    let identity = Identity { hostname: spec.hostname, cpus, wait: !slot.joined };
+    let max_processes = shape.max_processes;
+    let identity = Identity { hostname, cpus, max_processes, wait: !slot.joined };
     slot.waits = identity.wait;
     let channel = slot.channel.as_ref().ok_or_else(|| Failure::internal("PID 1 has left"))?;
     let message = crate::message::Order::Become(Box::new(identity));

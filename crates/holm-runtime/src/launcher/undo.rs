@@ -119,6 +119,7 @@ fn undo(step: Step, slot: &mut Slot, host: &mut super::Host) -> Result<Undone, F
         | Step::Join
         | Step::Layers
         | Step::IdMap => Ok(Undone::Yes),
+        Step::Name => Ok(undo_name(slot)),
         Step::Socket => {
             let Some(path) = &slot.socket else { return Ok(Undone::Yes) };
             match std::fs::remove_file(path) {
@@ -149,6 +150,16 @@ fn undo(step: Step, slot: &mut Slot, host: &mut super::Host) -> Result<Undone, F
         // Shared by all sandboxes.
         Step::Template => Ok(Undone::Yes),
     }
+}
+
+/// Kills the helper that sets the host name, and waits for it: it may hold the sandbox's
+/// namespaces.
+fn undo_name(slot: &Slot) -> Undone {
+    use rustix::process::{Pid, Signal};
+    let Some(pid) = slot.namer.and_then(Pid::from_raw) else { return Undone::Yes };
+    // Not reaped yet, so the number is still its own.
+    let _ = rustix::process::kill_process(pid, Signal::KILL);
+    Undone::Wait
 }
 
 /// Kills builder and PID 1, and waits for both. A PID 1 whose builder died before it could report

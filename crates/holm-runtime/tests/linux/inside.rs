@@ -137,7 +137,7 @@ fn nothing_of_the_host_shows() {
     std::fs::remove_file(open).unwrap();
     assert_eq!(text, "open1\ncat: holm-test-secret: No such file or directory\nexit 1\n");
     let script = "ls /etc/shadow /etc/machine-id /etc/ssh /etc/ssl/private /boot/* 2>/dev/null | wc -l; env | sort | cut -d= -f1 | tr '\\n' ' '; grep -c holm-rt /proc/self/mountinfo";
-    assert_eq!(sh(&*machine, "root", script), "0\nHOME PATH PWD 0\nexit 1\n");
+    assert_eq!(sh(&*machine, "root", script), "0\nHOLM_GUEST_PROCESSES HOME PATH PWD 0\nexit 1\n");
     rig.close();
 }
 

@@ -43,8 +43,7 @@ pub fn options() -> LinuxOptions {
     let mut options = LinuxOptions::new("/proc/self/exe");
     options.data_dir = Some(BASE.join("data"));
     options.runtime_dir = Some(BASE.join("run"));
-    options.blank_disk_bytes = 64 << 20;
-    options.blank_disk_inodes = 4096;
+    options.blank = spec().shape();
     options.blanks = 0;
     options
 }

@@ -52,14 +52,16 @@ impl GuestClient {
     }
 
     /// Tells the guest what it cannot know. Also the wait for readiness: the socket accepts before
-    /// the guest serves, and the answer comes when it does.
+    /// the guest serves, and the answer comes when it does and has measured its confinement.
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn configure(&self, request: &guest::Configure) -> Result<(), ClientError> {
+    pub async fn configure(
+        &self,
+        request: &guest::Configure,
+    ) -> Result<guest::Configured, ClientError> {
         let limits = CallLimits { deadline: Duration::from_secs(30), ..CallLimits::default() };
-        let _: process::Empty = self.unary(paths::guest::CONFIGURE, "", request, limits).await?;
-        Ok(())
+        self.unary(paths::guest::CONFIGURE, "", request, limits).await
     }
 
     /// Runs one command to its end. Dropping the future ends the command and all it started.

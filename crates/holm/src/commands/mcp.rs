@@ -18,10 +18,9 @@ pub(super) fn run(settings: McpSettings) -> Result<u8, Failure> {
         engine_settings.max_sandboxes = count;
     }
     let mut options = host::linux_options(&settings.host);
-    // What is kept half made serves the size that is asked for most: the default.
-    let small = engine_settings.sizes.small;
-    options.blank_disk_bytes = small.disk_mb << 20;
-    options.blank_disk_inodes = small.disk_inodes;
+    // What is kept ready serves the size that is asked for most: the default.
+    options.blank =
+        engine_settings.default_shape().map_err(|error| host::engine_failure(&error))?;
     let driver = LinuxDriver::start(options).map_err(|error| host::driver_failure(&error))?;
     let event_loop = host::event_loop()?;
     let result = event_loop.block_on(serve(driver, engine_settings, settings.template));

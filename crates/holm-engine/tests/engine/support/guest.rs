@@ -46,7 +46,6 @@ pub enum Manner {
 pub struct Guest {
     pub manner: Manner,
     pub configure_delay: Duration,
-    pub probe_delay: Duration,
     pub probe: Probe,
     /// Programs that it says it has.
     pub programs: Vec<&'static str>,
@@ -97,8 +96,8 @@ impl FakeGuest {
 
 async fn serve(stream: UnixStream, state: Arc<Shared>) {
     let hostile = !matches!(state.kind.manner, Manner::Honest);
-    // Configure and Probe come first; a hostile user takes the guest over after them.
-    if hostile && state.configured.load(Ordering::SeqCst) >= 2 {
+    // Configure comes first; a hostile user takes the guest over after it.
+    if hostile && state.configured.load(Ordering::SeqCst) >= 1 {
         return misbehave(stream, &state.kind.manner).await;
     }
     let service = service_fn(move |request| {
@@ -160,12 +159,8 @@ async fn answer(request: Request<Incoming>, state: Arc<Shared>) -> Reply {
             state.configured.fetch_add(1, Ordering::SeqCst);
             let configure: holm_wire::guest::Configure = serde_json::from_slice(&body).unwrap();
             *state.env.lock().unwrap() = configure.env;
-            json(&process::Empty {})
-        }
-        (_, paths::guest::PROBE) => {
-            tokio::time::sleep(state.kind.probe_delay).await;
-            state.configured.fetch_add(1, Ordering::SeqCst);
-            json(&state.kind.probe)
+            let measured = state.kind.probe.clone();
+            json(&holm_wire::guest::Configured { measured })
         }
         (_, paths::guest::RUN) => run(serde_json::from_slice(&body).unwrap(), &state).await,
         (_, paths::guest::LIST_TREE) => list(&serde_json::from_slice(&body).unwrap(), &state),
