@@ -145,6 +145,14 @@ impl Engine {
 
     /// Ends every sandbox, waits until nothing is left, and takes no new work. Idempotent.
     pub async fn shutdown(&self) {
+        self.end_all().await;
+        self.inner.driver.shutdown().await;
+    }
+
+    /// Ends every sandbox and takes no new work. When this answers true no process of a sandbox is
+    /// left; what the driver keeps for itself is not waited for, and goes when the driver is
+    /// dropped.
+    pub async fn end_all(&self) -> bool {
         self.inner.closing.store(true, Ordering::SeqCst);
         let ends: Vec<_> = self
             .inner
@@ -153,12 +161,13 @@ impl Engine {
             .into_iter()
             .map(|sandbox| self.end_in_background(sandbox, EndReason::Destroyed))
             .collect();
+        let mut all = true;
         for end in ends {
             // A failed removal is in the log, and the driver's own shutdown removes the rest.
-            let _ = end.await;
+            all &= matches!(end.await, Ok(Ok(_)));
         }
         self.inner.tasks.idle().await;
-        self.inner.driver.shutdown().await;
+        all
     }
 
     pub(crate) fn refuse_when_closing(&self) -> Result<(), Error> {

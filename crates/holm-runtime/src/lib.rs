@@ -25,6 +25,6 @@ pub use driver::{
     BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, ExitReason, Layer, LayerState,
     Machine, MountRo, SandboxSpec, Shape, Usage,
 };
-pub use linux::LinuxDriver;
+pub use linux::{Launching, LinuxDriver};
 pub use options::LinuxOptions;
 pub use step::{Fault, FaultMode, Step, When};

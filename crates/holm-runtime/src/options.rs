@@ -12,6 +12,9 @@ use crate::step::Fault;
 pub struct LinuxOptions {
     /// The program whose `__launcher` is the launcher, usually `/proc/self/exe`.
     pub program: PathBuf,
+    /// The guest's program. With it the launcher is a fork of this process instead of a new start
+    /// of `program`, which saves a millisecond: for a process of one thread that holds no secrets.
+    pub forked_with: Option<&'static [u8]>,
     /// Where images and templates live; the default depends on the user.
     pub data_dir: Option<PathBuf>,
     /// Where sockets live; the default depends on the user.
@@ -37,6 +40,7 @@ impl LinuxOptions {
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
+            forked_with: None,
             data_dir: None,
             runtime_dir: None,
             blanks: 2,

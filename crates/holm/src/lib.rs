@@ -16,6 +16,9 @@ use clap::Parser as _;
 
 use crate::env_vars::Environment;
 
+/// The guest, built by `build.rs` before this program.
+pub static GUEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/holm-guest"));
+
 /// The program after the launcher's dispatch.
 #[must_use]
 pub fn main() -> ExitCode {

@@ -6,14 +6,11 @@
 use std::ffi::OsStr;
 use std::process::ExitCode;
 
-/// The guest, built by `build.rs` before this program.
-static GUEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/holm-guest"));
-
 fn main() -> ExitCode {
     // Before argument parsing, threads and allocation-heavy work: the launcher must stay a small
     // single-threaded process, because it clones.
     if std::env::args_os().nth(1).as_deref() == Some(OsStr::new("__launcher")) {
-        holm_runtime::launcher::main(GUEST);
+        holm_runtime::launcher::main(holm::GUEST);
     }
     holm::main()
 }

@@ -131,9 +131,23 @@ impl Group {
         }
     }
 
-    /// Makes its directories. An error leaves those that were made; [`Group::remove`] takes them.
+    /// Makes its directories, as far as they are not there. An error leaves those that were made;
+    /// [`Group::remove`] takes them.
     pub fn make(&self) -> io::Result<()> {
-        self.dirs().iter().try_for_each(std::fs::create_dir)
+        self.dirs().iter().try_for_each(|dir| match std::fs::create_dir(dir) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            other => other,
+        })
+    }
+
+    /// Does the slow part of a join ahead of it: on the old interface a join after a quiet moment
+    /// waits for every processor to pass a certain point (5 to 15 ms), and one that comes soon
+    /// after another does not. Until then no group can be made or removed on this machine. Puts
+    /// this process where it is already.
+    pub fn warm(&self) {
+        if let Self::V1(group) = self {
+            group.warm();
+        }
     }
 
     /// Removes its directories. False when something in it is still alive, or not yet gone.

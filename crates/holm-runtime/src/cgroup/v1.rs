@@ -67,6 +67,14 @@ fn distinct(dirs: &BTreeMap<String, PathBuf>) -> Vec<&Path> {
 }
 
 impl Group {
+    /// See [`super::Group::warm`]. The group's parent was made in the group that we are in.
+    pub(super) fn warm(&self) {
+        if let Some(own) = self.dirs.values().next().and_then(|dir| dir.ancestors().nth(2)) {
+            // An error costs the join its time and nothing else.
+            let _ = write(own, "cgroup.procs", 0);
+        }
+    }
+
     fn dir(&self, controller: &str) -> Option<&Path> {
         self.dirs.get(controller).map(PathBuf::as_path)
     }

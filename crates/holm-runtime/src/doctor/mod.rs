@@ -3,11 +3,10 @@
 
 mod table;
 
-use std::process::Child;
-
 use crate::channel::Channel;
 use crate::driver::{Enforcement, Layer, SandboxSpec};
 use crate::failure::Failure;
+use crate::linux::Child;
 use crate::message::{Created, Event, Facts, Request};
 use crate::options::LinuxOptions;
 use crate::sys::process::{Forked, Parentage, exit_now, flag, fork_into};
@@ -77,7 +76,7 @@ impl Drop for Trial {
     fn drop(&mut self) {
         // The launcher removes everything when its socket closes, and then ends.
         self.channel = None;
-        let _ = self.child.wait();
+        self.child.wait();
     }
 }
 
@@ -94,12 +93,12 @@ const NAMESPACES: [(Layer, libc::c_int); 7] = [
 
 /// Has a launcher try each kind.
 fn ask_for_namespaces(options: &LinuxOptions) -> Vec<(Layer, String)> {
-    let Ok((channel, mut child)) = crate::linux::spawn(options, &Request::Try) else {
+    let Ok((channel, child)) = crate::linux::spawn(options, &Request::Try) else {
         return Vec::new();
     };
     let answer = channel.receive::<Event>();
     drop(channel);
-    let _ = child.wait();
+    child.wait();
     match answer {
         Ok(Some((Event::Tried(missing), _))) => missing,
         _ => Vec::new(),

@@ -25,7 +25,9 @@ pub(super) struct Host {
     cgroup_problems: Vec<String>,
     pub disk: disk::Kind,
     pub filter: Program,
-    pub guest: OwnedFd,
+    /// The guest's program, and once somebody needs it its sealed file.
+    program: &'static [u8],
+    sealed: Option<OwnedFd>,
     pub ranges: IdRanges,
     janitor: Option<Janitor>,
     /// Disks that the janitor is to have.
@@ -39,27 +41,31 @@ pub(super) struct Host {
 }
 
 impl Host {
-    pub(super) fn find(settings: Settings, guest: &[u8]) -> Result<Self, Failure> {
+    pub(super) fn find(settings: Settings, program: &'static [u8]) -> Result<Self, Failure> {
         let instance = Instance::new(&settings)?;
         let found = if settings.without_cgroups {
             cgroup::Found { tree: None, problems: vec!["turned off by an option".into()] }
         } else {
             cgroup::discover(&instance.cgroup_name())
         };
+        // Early, so that everything else happens meanwhile.
+        if let Some(tree) = &found.tree {
+            prepare_first(tree);
+        }
         instance.record(found.tree.as_ref())?;
         let disk = if settings.disk_in_memory {
             disk::Kind::Memory { why: "asked for".into() }
         } else {
             disk::kind()
         };
-        let guest = guest::sealed(guest)?;
         Ok(Self {
             filter: Program::compile()?,
             instance,
             cgroups: found.tree,
             cgroup_problems: found.problems,
             disk,
-            guest,
+            program,
+            sealed: None,
             ranges: IdRanges::default(),
             janitor: None,
             disks: Vec::new(),
@@ -69,6 +75,20 @@ impl Host {
             cpu_use: processors(),
             settings,
         })
+    }
+
+    /// Makes the guest's file, which takes milliseconds: to be called when there is nothing better
+    /// to do than to wait for a builder.
+    pub(super) fn seal_guest(&mut self) -> Result<(), Failure> {
+        if self.sealed.is_none() {
+            self.sealed = Some(guest::sealed(self.program)?);
+        }
+        Ok(())
+    }
+
+    /// The guest's file.
+    pub(super) fn guest(&self) -> Result<&OwnedFd, Failure> {
+        self.sealed.as_ref().ok_or_else(|| Failure::internal("the guest is not sealed yet"))
     }
 
     /// What the owner is told.
@@ -200,11 +220,27 @@ impl Host {
     pub(super) fn close(&mut self) {
         self.finish_disks();
         if let Some(tree) = &self.cgroups {
+            // Made ahead, and never used where no sandbox was asked for.
+            let _ = tree.group(&group_name(0)).remove();
             // All groups below are gone; what cannot be removed, the next start removes.
             let _ = cgroup::remove_dirs(tree.dirs());
         }
         self.instance.remove();
     }
+}
+
+/// Makes the first sandbox's group and has its join prepared: while that goes on no group can be
+/// made. What fails here fails again, and is told, when the sandbox is made.
+fn prepare_first(tree: &Tree) {
+    let first = tree.group(&group_name(0));
+    if first.make().is_ok() {
+        let _ = helper(|| first.warm());
+    }
+}
+
+/// Name of the group of the sandbox with that number.
+pub(super) fn group_name(number: u64) -> String {
+    format!("sandbox-{number}")
 }
 
 /// Before the last look is too old for a builder (`template::hide`).
@@ -215,6 +251,7 @@ fn helper(work: impl FnOnce()) -> Option<i32> {
     match fork_into(0, Parentage::Child, None) {
         Ok(Forked::Child) => {
             sys::signals::reset();
+            sys::fds::silence();
             sys::fds::close_others(&[0, 1, 2]);
             work();
             sys::process::exit_now(0)

@@ -23,6 +23,7 @@ impl Janitor {
         match fork_into(0, Parentage::Child, None).tried("start the janitor")? {
             Forked::Child => {
                 sys::signals::reset();
+                sys::fds::silence();
                 sys::fds::close_others(&[0, 1, 2, theirs.as_raw_fd()]);
                 let _ = rustix::thread::set_name(c"holm-janitor");
                 work(&theirs)

@@ -83,7 +83,7 @@ struct Launcher<'a> {
 impl<'a> Launcher<'a> {
     fn start(
         settings: crate::options::Settings,
-        guest: &[u8],
+        guest: &'static [u8],
         control: &'a Channel,
     ) -> Result<Self, Failure> {
         let host = Host::find(settings, guest)?;
@@ -183,6 +183,8 @@ impl<'a> Launcher<'a> {
                 // The owner is gone, or sends what no owner sends.
                 Ok(None) | Err(_) => {
                     self.orphaned = true;
+                    // Whoever reads what the owner wrote there must not wait for us.
+                    sys::fds::silence();
                     self.end_all();
                     return;
                 }

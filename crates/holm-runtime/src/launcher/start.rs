@@ -72,7 +72,7 @@ impl Launcher<'_> {
         let number = self.next_slot;
         self.next_slot += 1;
         let spec = order.as_ref().map(|order| &order.spec);
-        let name = spec.map_or_else(|| format!("blank-{number}"), |spec| spec.id.clone());
+        let name = super::host::group_name(number);
         let shape = spec.map_or(self.host.settings.blank, SandboxSpec::shape);
         let mounts = spec.map(|spec| spec.mounts.clone()).unwrap_or_default();
         let group = self.host.cgroups.as_ref().map(|tree| tree.group(&name));
@@ -80,6 +80,10 @@ impl Launcher<'_> {
         let result = self.fork_builder(&mut slot, mounts);
         match result {
             Ok(()) => {
+                // The builder is at work meanwhile.
+                if let Err(failure) = self.host.seal_guest() {
+                    slot.end(Some(failure));
+                }
                 self.slots.insert(number, slot);
                 Ok(())
             }
@@ -258,7 +262,7 @@ fn tell_identity(slot: &mut Slot, host: &super::Host, cpus: Vec<usize>) -> Resul
     slot.waits = identity.wait;
     let channel = slot.channel.as_ref().ok_or_else(|| Failure::internal("PID 1 has left"))?;
     let message = crate::message::Order::Become(Box::new(identity));
-    send_to_init(channel, &message, &[host.guest.as_fd(), socket.as_fd()])
+    send_to_init(channel, &message, &[host.guest()?.as_fd(), socket.as_fd()])
         .tried("tell PID 1 who it is")
 }
 

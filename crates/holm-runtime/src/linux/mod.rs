@@ -1,9 +1,9 @@
 //! The Linux driver: the owner's side of a launcher.
 
+mod child;
 mod machine;
 mod shared;
 
-use std::process::{Command, Stdio};
 use std::sync::{Arc, OnceLock};
 
 use crate::channel::Channel;
@@ -13,7 +13,7 @@ use crate::driver::{
 use crate::failure::{Attempt, Failure};
 use crate::message::{Event, Facts, Request};
 use crate::options::{LinuxOptions, Settings};
-use crate::sys;
+pub(crate) use child::Child;
 use machine::LinuxMachine;
 use shared::{PendingCreate, Shared};
 
@@ -27,22 +27,23 @@ pub struct LinuxDriver {
 }
 
 impl LinuxDriver {
-    /// Starts the launcher. May be called before or after an async runtime starts; the driver's
-    /// futures need none of their own.
+    /// Starts the launcher and waits for it. May be called before or after an async runtime
+    /// starts; the driver's futures need none of their own.
     ///
     /// # Errors
     /// When the launcher cannot be started or cannot work here.
     pub fn start(options: LinuxOptions) -> Result<Self, DriverError> {
+        Self::launch(options)?.ready()
+    }
+
+    /// Starts the launcher. What else there is to set up can be done while it gets ready.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn launch(options: LinuxOptions) -> Result<Launching, DriverError> {
         let settings = options.settings();
         let (channel, child) = spawn(&options, &Request::Start(Box::new(settings.clone())))?;
-        match channel.receive::<Event>().tried("wait for the launcher")? {
-            Some((Event::Ready(facts), _)) => {
-                let shared = Shared::start(channel, child, settings, &facts.instance)?;
-                Ok(Self { shared, options, facts, enforcement: OnceLock::new() })
-            }
-            Some((Event::Unusable(failure), _)) => Err(failure.into()),
-            _ => Err(launcher_gone()),
-        }
+        Ok(Launching { channel, child, options, settings })
     }
 
     /// Name of this instance, which its cgroups, sockets and files carry.
@@ -55,6 +56,33 @@ impl LinuxDriver {
     #[must_use]
     pub fn launcher_pid(&self) -> u32 {
         self.shared.launcher_pid()
+    }
+}
+
+/// A launcher that is getting ready. Dropping it ends the launcher.
+#[derive(Debug)]
+pub struct Launching {
+    channel: Channel,
+    child: Child,
+    options: LinuxOptions,
+    settings: Settings,
+}
+
+impl Launching {
+    /// Waits until it is.
+    ///
+    /// # Errors
+    /// When the launcher cannot work here.
+    pub fn ready(self) -> Result<LinuxDriver, DriverError> {
+        let Self { channel, child, options, settings } = self;
+        match channel.receive::<Event>().tried("wait for the launcher")? {
+            Some((Event::Ready(facts), _)) => {
+                let shared = Shared::start(channel, child, settings, &facts.instance)?;
+                Ok(LinuxDriver { shared, options, facts, enforcement: OnceLock::new() })
+            }
+            Some((Event::Unusable(failure), _)) => Err(failure.into()),
+            _ => Err(launcher_gone()),
+        }
     }
 }
 
@@ -108,23 +136,9 @@ pub(crate) fn launcher_gone() -> DriverError {
 }
 
 /// Starts a launcher and sends its first message.
-pub(crate) fn spawn(
-    options: &LinuxOptions,
-    first: &Request,
-) -> Result<(Channel, std::process::Child), Failure> {
+pub(crate) fn spawn(options: &LinuxOptions, first: &Request) -> Result<(Channel, Child), Failure> {
     let (ours, theirs) = Channel::pair().tried("make the control socket")?;
-    let mut command = Command::new(&options.program);
-    command
-        .arg("__launcher")
-        .env_clear()
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::inherit())
-        .current_dir("/");
-    sys::fds::pass_control(&mut command, theirs.into_fd());
-    let child = command.spawn().tried("start the launcher")?;
-    // The command holds a copy of the launcher's end, which would hide its death.
-    drop(command);
+    let child = Child::start(options, theirs)?;
     ours.send(first, &[]).tried("tell the launcher its settings")?;
     Ok((ours, child))
 }

@@ -4,14 +4,13 @@
 //! the driver can then be started before a runtime is.
 
 use std::collections::HashMap;
-use std::process::Child;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::net::Shutdown;
 use tokio::sync::{oneshot, watch};
 
-use super::{clean_up_after, launcher_gone};
+use super::{Child, clean_up_after, launcher_gone};
 use crate::channel::Channel;
 use crate::driver::{DriverError, ExitReason, SandboxSpec};
 use crate::message::{Created, Event, Request};
@@ -142,7 +141,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read(&self, mut child: Child, settings: &Settings) {
+    fn read(&self, child: Child, settings: &Settings) {
         loop {
             match self.channel.receive::<Event>() {
                 Ok(Some((event, _))) => self.take(event),
@@ -155,7 +154,7 @@ impl Shared {
         }
         self.hang_up();
         // It ends by itself once everything is removed.
-        let _ = child.wait();
+        child.wait();
         self.fail_all();
         clean_up_after(settings);
         self.gone.send_replace(true);

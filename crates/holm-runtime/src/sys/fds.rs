@@ -37,6 +37,24 @@ pub fn pass_control(command: &mut Command, control: OwnedFd) {
     unsafe { command.pre_exec(place) };
 }
 
+/// In a fork that becomes the launcher: `control` at its place, standard input and output at
+/// /dev/null, standard error as it was, nothing else.
+pub fn only_control(control: RawFd) -> Result<(), Errno> {
+    // SAFETY: plain descriptor calls. The fork does not return to code that owns descriptors.
+    unsafe {
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+        if null < 0
+            || libc::dup2(null, 0) < 0
+            || libc::dup2(null, 1) < 0
+            || (control != CONTROL_FD && libc::dup2(control, CONTROL_FD) < 0)
+        {
+            return Err(super::last_errno());
+        }
+    }
+    close_others(&[0, 1, 2, CONTROL_FD]);
+    Ok(())
+}
+
 /// Closes every descriptor but `keep`. Only for a child that never returns to code whose owned
 /// descriptors are among the closed ones.
 pub fn close_others(keep: &[RawFd]) {
@@ -55,6 +73,12 @@ pub fn close_others(keep: &[RawFd]) {
 fn close_range(first: u32, last: u32) {
     // SAFETY: only closes descriptors; the caller's contract is that nobody uses them any more.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+}
+
+/// Replaces standard error by standard input, which is /dev/null in all our processes.
+pub fn silence() {
+    // SAFETY: plain descriptor call; should it fail, standard error only stays what it was.
+    unsafe { libc::dup2(0, 2) };
 }
 
 /// Puts `fd` at the number `target`, without close-on-exec.

@@ -6,6 +6,12 @@ use rustix::io::Errno;
 
 use super::checked;
 
+/// True when this process has no other thread, so that a fork of it is whole.
+pub fn is_only_one() -> bool {
+    // The directory's links: itself, its parent, and one for each thread.
+    rustix::fs::stat("/proc/self/task").is_ok_and(|task| task.st_nlink == 3)
+}
+
 /// Leaves this cgroup namespace for a new one rooted at the cgroups we are in now.
 pub fn new_cgroup_namespace() -> Result<(), Errno> {
     // SAFETY: CLONE_NEWCGROUP shares or unshares no memory or descriptors.

@@ -35,8 +35,9 @@ fn in_sandbox(settings: RunSettings) -> Result<u8, Failure> {
     let mut options = host::linux_options(&settings.host);
     // Nothing is prepared for a next sandbox that never comes.
     options.blanks = 0;
+    options.forked_with = Some(crate::GUEST);
     // The launcher starts first and gets ready while the rest is set up here.
-    let driver = LinuxDriver::start(options).map_err(|error| host::driver_failure(&error))?;
+    let launching = LinuxDriver::launch(options).map_err(|error| host::driver_failure(&error))?;
     let event_loop = host::event_loop()?;
     event_loop.block_on(async {
         // Before anything is made that would have to be removed again.
@@ -44,9 +45,13 @@ fn in_sandbox(settings: RunSettings) -> Result<u8, Failure> {
             .map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
         let lifetime = LifetimeRules { default: LIFETIME, min: Duration::ZERO, max: LIFETIME };
         let engine_settings = EngineSettings { lifetime, ..EngineSettings::default() };
+        let driver = launching.ready().map_err(|error| host::driver_failure(&error))?;
         let engine = Engine::new(std::sync::Arc::new(driver), engine_settings);
         let result = create_and_follow(&engine, &settings, &mut signals).await;
-        engine.shutdown().await;
+        // The launcher frees the disk and removes its own directories after we are gone.
+        if !engine.end_all().await {
+            engine.shutdown().await;
+        }
         result
     })
 }
