@@ -105,7 +105,7 @@ impl Engine {
         };
 
         let _in_flight = sandbox.start_run();
-        let kills_before = sandbox.usage().oom_kills;
+        let kills_before = sandbox.oom_kills();
         let guest = sandbox.guest()?;
         let mut call = std::pin::pin!(guest.run(&run));
         let answer = tokio::select! {
@@ -133,8 +133,7 @@ impl Engine {
         if by_lease && let Some(error) = self.lease_is_over(sandbox, deadline).await {
             return Err(with_partial(error, result));
         }
-        let kills = sandbox.usage().oom_kills;
-        note_limits(&mut result, outcome, kills_before, kills, sandbox);
+        note_limits(&mut result, outcome, kills_before, sandbox);
         Ok(result)
     }
 
@@ -197,20 +196,22 @@ fn result(run: &RunRequest, response: RunResponse, limit: Duration) -> CommandRe
     }
 }
 
-/// Whether memory ended the command: decided by the host's counter. The guest's word counts only
-/// where the host has none.
+/// Whether memory ended the command: decided by the host's counter, which is looked at again only
+/// where something did kill the command. The guest's word counts only where the host has none.
 fn note_limits(
     result: &mut CommandResult,
     outcome: Outcome,
-    before: Option<u64>,
-    after: Option<u64>,
+    kills_before: Option<u64>,
     sandbox: &Sandbox,
 ) {
     const KILLED: i32 = 128 + 9;
     let killed = result.exit_code == KILLED || result.signal.as_deref() == Some("SIGKILL");
-    result.out_of_memory = match (before, after) {
-        (Some(before), Some(after)) => after > before && killed && !result.timed_out,
-        _ => outcome == Outcome::OutOfMemory,
+    result.out_of_memory = match kills_before {
+        Some(_) if !killed || result.timed_out => false,
+        Some(before) => {
+            sandbox.oom_kills().map_or(outcome == Outcome::OutOfMemory, |after| after > before)
+        }
+        None => outcome == Outcome::OutOfMemory,
     };
     if result.out_of_memory {
         let limit = sandbox.live().record.given.memory_mb;

@@ -172,6 +172,10 @@ impl Sandbox {
         self.machine().map(|machine| machine.usage()).unwrap_or_default()
     }
 
+    pub fn oom_kills(&self) -> Option<u64> {
+        self.machine()?.oom_kills()
+    }
+
     pub fn set_measured(&self, measured: Measured) {
         // A second measurement of the same sandbox would be the same.
         let _ = self.measured.set(measured);

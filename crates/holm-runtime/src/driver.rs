@@ -96,6 +96,9 @@ pub trait Machine: Send + Sync + 'static {
     /// What the sandbox uses now. Fields that this host cannot tell are `None`.
     fn usage(&self) -> Usage;
 
+    /// [`Usage::oom_kills`] alone, which is asked for around commands and must be cheap.
+    fn oom_kills(&self) -> Option<u64>;
+
     /// Ends it and waits until no process, mount, cgroup or image of it is left. Idempotent; all
     /// callers return when it is done.
     ///

@@ -9,6 +9,7 @@ pub mod env_vars;
 pub mod exit;
 pub mod output;
 pub mod settings;
+mod sys;
 
 use std::process::ExitCode;
 

@@ -199,14 +199,21 @@ pub fn classify(value: Value) -> Message {
 /// A reply with a result.
 #[must_use]
 pub fn result(id: &Id, result: Value) -> Value {
-    json!({"jsonrpc": "2.0", "id": id.to_value(), "result": result})
+    reply_object(id.to_value(), "result", result)
 }
 
 /// A reply with an error. Without an id the reply says null, as JSON-RPC wants it.
 #[must_use]
 pub fn error(id: Option<&Id>, error: &RpcError) -> Value {
-    let id = id.map_or(Value::Null, Id::to_value);
-    json!({"jsonrpc": "2.0", "id": id, "error": error.to_value()})
+    reply_object(id.map_or(Value::Null, Id::to_value), "error", error.to_value())
+}
+
+fn reply_object(id: Value, kind: &str, content: Value) -> Value {
+    let mut reply = json!({"jsonrpc": "2.0"});
+    reply["id"] = id;
+    // Moved: `json!` would copy it, and results may be long.
+    reply[kind] = content;
+    reply
 }
 
 /// A reply of either kind.

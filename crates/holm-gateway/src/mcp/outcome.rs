@@ -100,11 +100,11 @@ pub fn call_result(outcome: Result<Output, ToolError>) -> Value {
         structured.insert("error".to_owned(), error);
         Output { text, structured: Value::Object(structured), failed: true }
     });
-    json!({
-        "content": [{"type": "text", "text": output.text}],
-        "structuredContent": output.structured,
-        "isError": output.failed,
-    })
+    let mut result = json!({"content": [{"type": "text"}], "isError": output.failed});
+    // Moved: `json!` would copy them, and they may be long.
+    result["content"][0]["text"] = output.text.into();
+    result["structuredContent"] = output.structured;
+    result
 }
 
 #[cfg(test)]

@@ -78,8 +78,9 @@ pub enum Ended {
 /// Serves one client until it, or `options.shutdown`, ends it. When this returns, no work of the
 /// session runs and its sandboxes are destroyed; the engine itself is left to the caller.
 ///
-/// `output` receives protocol lines only. A caller that passes `tokio::io::stdin()` must leave its
-/// process without waiting for the runtime: the thread that reads standard input cannot be stopped.
+/// `output` receives protocol lines only. Where `input` reads in a thread, as `tokio::io::stdin()`
+/// does, the caller must leave its process without waiting for the runtime: that thread cannot be
+/// stopped.
 pub async fn serve_stdio(
     engine: Engine,
     options: StdioOptions,
@@ -115,10 +116,10 @@ async fn write_lines(
     mut output: impl AsyncWrite + Send + Unpin,
 ) -> std::io::Result<()> {
     while let Some(message) = lines.recv().await {
-        let mut line = message.to_string();
+        let mut line = serde_json::to_vec(&message)?;
         drop(message);
-        line.push('\n');
-        output.write_all(line.as_bytes()).await?;
+        line.push(b'\n');
+        output.write_all(&line).await?;
         output.flush().await?;
     }
     output.shutdown().await

@@ -21,12 +21,17 @@ async fn cancel(client: &mut Client, id: impl Into<Value>) {
         .await;
 }
 
+fn with_frequent_progress() -> Client {
+    Client::with(|options| {
+        options.server = Arc::new(Server::new().progress_every(Duration::from_millis(5)));
+    })
+}
+
 #[test]
 fn case_81_others_are_answered_while_a_call_runs() {
     run(async {
         let mut client = Client::new();
-        client.call(1, "run_command", json!({"command": "gate"})).await;
-        reaches(&client.world.running.clone(), 1).await;
+        client.running(1, "gate").await;
         client.request(2, "ping", json!({})).await;
         client.result(2).await;
         client.request(3, "tools/list", json!({})).await;
@@ -63,8 +68,7 @@ fn case_81_twenty_calls_at_once_never_mix_their_lines() {
 fn case_82_cancelling_stops_the_work_and_says_nothing_more() {
     run(async {
         let mut client = Client::new();
-        client.call(1, "run_command", json!({"command": "hang"})).await;
-        reaches(&client.world.running.clone(), 1).await;
+        client.running(1, "hang").await;
         cancel(&mut client, 1).await;
         reaches(&client.world.running.clone(), 0).await;
         // Twice, unknown, finished, nonsense: all ignored.
@@ -86,9 +90,7 @@ fn case_82_cancelling_stops_the_work_and_says_nothing_more() {
 fn case_82_a_cancelled_create_leaves_nothing() {
     run(async {
         let mut client = Client::new();
-        client.world.may_create.send_replace(false);
-        client.call(1, "create_sandbox", json!({})).await;
-        reaches(&client.world.creating.clone(), 1).await;
+        client.creating(1, "create_sandbox", json!({})).await;
         cancel(&mut client, 1).await;
         reaches(&client.world.creating.clone(), 0).await;
         client.world.may_create.send_replace(true);
@@ -104,9 +106,7 @@ fn case_82_a_cancelled_create_leaves_nothing() {
 fn a_cancelled_first_call_hands_the_creation_on() {
     run(async {
         let mut client = Client::new();
-        client.world.may_create.send_replace(false);
-        client.call(1, "run_command", json!({"command": "echo one"})).await;
-        reaches(&client.world.creating.clone(), 1).await;
+        client.creating(1, "run_command", json!({"command": "echo one"})).await;
         client.call(2, "run_command", json!({"command": "echo two"})).await;
         cancel(&mut client, 1).await;
         client.world.may_create.send_replace(true);
@@ -119,8 +119,7 @@ fn a_cancelled_first_call_hands_the_creation_on() {
 fn case_79_a_duplicate_id_never_mixes_results() {
     run(async {
         let mut client = Client::new();
-        client.call(1, "run_command", json!({"command": "gate"})).await;
-        reaches(&client.world.running.clone(), 1).await;
+        client.running(1, "gate").await;
         client.request(1, "ping", json!({})).await;
         assert_matches(
             &client.next().await,
@@ -139,9 +138,7 @@ fn case_79_a_duplicate_id_never_mixes_results() {
 #[test]
 fn case_87_progress_rises_until_the_result() {
     run(async {
-        let mut client = Client::with(|options| {
-            options.server = Arc::new(Server::new().progress_every(Duration::from_millis(5)));
-        });
+        let mut client = with_frequent_progress();
         let call = |token: Value| {
             json!({
                 "name": "run_command", "arguments": {"command": "gate"},
@@ -178,11 +175,8 @@ fn case_87_progress_rises_until_the_result() {
 #[test]
 fn case_87_without_a_token_there_is_no_progress() {
     run(async {
-        let mut client = Client::with(|options| {
-            options.server = Arc::new(Server::new().progress_every(Duration::from_millis(5)));
-        });
-        client.call(1, "run_command", json!({"command": "gate"})).await;
-        reaches(&client.world.running.clone(), 1).await;
+        let mut client = with_frequent_progress();
+        client.running(1, "gate").await;
         let params = json!({
             "name": "run_command", "arguments": {"command": "gate"}, "_meta": {"progressToken": 2},
         });
@@ -199,9 +193,8 @@ fn case_87_without_a_token_there_is_no_progress() {
 fn too_many_calls_at_once_are_refused_as_results() {
     run(async {
         let mut client = Client::with(|options| options.max_calls = 2);
-        client.call(1, "run_command", json!({"command": "gate"})).await;
-        client.call(2, "run_command", json!({"command": "gate"})).await;
-        reaches(&client.world.running.clone(), 2).await;
+        client.running(1, "gate").await;
+        client.running(2, "gate").await;
         client.call(3, "run_command", json!({"command": "echo three"})).await;
         assert_matches(
             &client.result(3).await,

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::world::{HANG, World};
+use crate::world::{HANG, World, reaches};
 
 /// Room in the pipe from the server: less than a big reply, so that writing in parts is tried too.
 const PIPE: usize = 64 << 10;
@@ -82,6 +82,24 @@ impl Client {
     pub async fn call(&mut self, id: impl Into<Value>, name: &str, arguments: Value) {
         let params = json!({"name": name, "arguments": arguments});
         self.request(id, "tools/call", params).await;
+    }
+
+    /// Sends a `run_command` that does not end by itself (`gate`, `hang`) and waits until it runs
+    /// beside the others.
+    pub async fn running(&mut self, id: i64, command: &str) {
+        let running = self.world.running.clone();
+        let others = *running.borrow();
+        self.call(id, "run_command", json!({"command": command})).await;
+        reaches(&running, others + 1).await;
+    }
+
+    /// Sends a `create_sandbox` or another call that needs one, while none can be made, and waits
+    /// until its creation is under way.
+    pub async fn creating(&mut self, id: i64, name: &str, arguments: Value) {
+        self.world.may_create.send_replace(false);
+        let creating = self.world.creating.clone();
+        self.call(id, name, arguments).await;
+        reaches(&creating, 1).await;
     }
 
     /// Sends a request.

@@ -6,6 +6,13 @@ use serde_json::{Value, json};
 use crate::client::{Client, assert_matches, run};
 use crate::world::reaches;
 
+/// What was still said, and why it ended; nothing runs and nothing lives then.
+async fn left(client: Client) -> (Vec<Value>, Ended) {
+    let (rest, ended, world) = client.rest().await;
+    assert_eq!((*world.running.borrow(), *world.alive.borrow()), (0, 0));
+    (rest, ended)
+}
+
 #[test]
 fn case_76_end_of_input_ends_sandboxes() {
     run(async {
@@ -14,10 +21,9 @@ fn case_76_end_of_input_ends_sandboxes() {
         client.tool("create_sandbox", json!({})).await;
         assert_eq!(*client.world.alive.borrow(), 2);
         client.close_input();
-        let (rest, ended, world) = client.rest().await;
+        let (rest, ended) = left(client).await;
         assert_eq!(rest, Vec::<Value>::new());
         assert!(matches!(ended, Ended::EndOfInput), "{ended:?}");
-        assert_eq!(*world.alive.borrow(), 0);
     });
 }
 
@@ -26,7 +32,7 @@ fn case_76_no_input_at_all() {
     run(async {
         let mut client = Client::new();
         client.close_input();
-        let (rest, ended, _) = client.rest().await;
+        let (rest, ended) = left(client).await;
         assert_eq!(rest, Vec::<Value>::new());
         assert!(matches!(ended, Ended::EndOfInput), "{ended:?}");
     });
@@ -36,13 +42,12 @@ fn case_76_no_input_at_all() {
 fn calls_received_before_the_end_are_answered_and_long_ones_stopped() {
     run(async {
         let mut client = Client::new();
-        client.call(1, "run_command", json!({"command": "hang"})).await;
-        reaches(&client.world.running.clone(), 1).await;
+        client.running(1, "hang").await;
         client.call(2, "get_service_info", json!({})).await;
         client.call(3, "run_command", json!({"command": "echo quick"})).await;
         client.request(4, "ping", json!({})).await;
         client.close_input();
-        let (mut rest, _, world) = client.rest().await;
+        let (mut rest, _) = left(client).await;
         rest.sort_by_key(|message| message["id"].as_i64());
         assert_matches(
             &Value::Array(rest),
@@ -52,7 +57,6 @@ fn calls_received_before_the_end_are_answered_and_long_ones_stopped() {
                 {"id": 4, "result": {}},
             ]),
         );
-        assert_eq!((*world.running.borrow(), *world.alive.borrow()), (0, 0));
     });
 }
 
@@ -60,13 +64,11 @@ fn calls_received_before_the_end_are_answered_and_long_ones_stopped() {
 fn a_signal_takes_the_same_way_out() {
     run(async {
         let mut client = Client::new();
-        client.call(1, "run_command", json!({"command": "hang"})).await;
-        reaches(&client.world.running.clone(), 1).await;
+        client.running(1, "hang").await;
         client.stop();
-        let (rest, ended, world) = client.rest().await;
+        let (rest, ended) = left(client).await;
         assert_eq!(rest, Vec::<Value>::new());
         assert!(matches!(ended, Ended::Shutdown), "{ended:?}");
-        assert_eq!((*world.running.borrow(), *world.alive.borrow()), (0, 0));
     });
 }
 
@@ -74,13 +76,11 @@ fn a_signal_takes_the_same_way_out() {
 fn case_76_a_client_that_no_longer_reads_is_the_end() {
     run(async {
         let mut client = Client::new();
-        client.call(1, "run_command", json!({"command": "hang"})).await;
-        reaches(&client.world.running.clone(), 1).await;
+        client.running(1, "hang").await;
         client.close_output();
         client.request(2, "ping", json!({})).await;
-        let (_, ended, world) = client.rest().await;
+        let (_, ended) = left(client).await;
         assert!(matches!(ended, Ended::OutputClosed), "{ended:?}");
-        assert_eq!((*world.running.borrow(), *world.alive.borrow()), (0, 0));
     });
 }
 
@@ -104,9 +104,7 @@ fn a_client_that_reads_nothing_cannot_hold_the_end_up() {
 fn a_create_under_way_at_the_end_leaves_nothing() {
     run(async {
         let mut client = Client::new();
-        client.world.may_create.send_replace(false);
-        client.call(1, "create_sandbox", json!({})).await;
-        reaches(&client.world.creating.clone(), 1).await;
+        client.creating(1, "create_sandbox", json!({})).await;
         client.stop();
         let (_, _, world) = client.rest().await;
         reaches(&world.creating, 0).await;

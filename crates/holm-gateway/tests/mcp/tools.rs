@@ -301,8 +301,7 @@ fn a_default_that_is_gone_is_told_once_and_then_replaced() {
         // As if it had ended by itself: destroyed behind the session's back.
         let engine_view = client.tool("get_sandbox", json!({})).await;
         assert_eq!(engine_view["sandbox_id"], first);
-        client.call(1, "run_command", json!({"command": "hang"})).await;
-        crate::world::reaches(&client.world.running.clone(), 1).await;
+        client.running(1, "hang").await;
         client.call(2, "destroy_sandbox", json!({"sandbox_id": first})).await;
         let (one, two) = (client.next().await, client.next().await);
         let (run, _) = if one["id"] == 1 { (one, two) } else { (two, one) };

@@ -167,6 +167,10 @@ impl Machine for FakeMachine {
         Usage::default()
     }
 
+    fn oom_kills(&self) -> Option<u64> {
+        None
+    }
+
     fn destroy(&self) -> BoxFuture<'_, Result<(), DriverError>> {
         Box::pin(async move {
             if !self.over.send_replace(true) {

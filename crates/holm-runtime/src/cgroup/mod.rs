@@ -1,6 +1,7 @@
 //! Control groups of sandboxes. The rest of the crate sees [`Tree`] (where we may make groups) and
 //! [`Group`] (one sandbox's); which version of the kernel's interface is behind them stays here.
 
+mod counter;
 mod discover;
 #[cfg(test)]
 mod tests;
@@ -73,6 +74,9 @@ pub trait Control {
     fn kill(&self) -> io::Result<()>;
     /// Counters.
     fn usage(&self) -> Usage;
+    /// [`Usage::oom_kills`] alone: one small file, where summing up memory is real work for the
+    /// kernel.
+    fn oom_kills(&self) -> Option<u64>;
     /// Directories of the group.
     fn dirs(&self) -> Vec<&Path>;
 }
@@ -175,6 +179,9 @@ impl Control for Group {
     fn usage(&self) -> Usage {
         self.control().usage()
     }
+    fn oom_kills(&self) -> Option<u64> {
+        self.control().oom_kills()
+    }
     fn dirs(&self) -> Vec<&Path> {
         self.control().dirs()
     }
@@ -234,20 +241,4 @@ fn write(dir: &Path, file: &str, value: impl std::fmt::Display) -> io::Result<()
     };
     let mut handle = std::fs::File::options().write(true).open(&path).map_err(named)?;
     handle.write_all(value.to_string().as_bytes()).map_err(named)
-}
-
-fn read(dir: &Path, file: &str) -> Option<String> {
-    std::fs::read_to_string(dir.join(file)).ok()
-}
-
-fn read_number(dir: &Path, file: &str) -> Option<u64> {
-    read(dir, file)?.trim().parse().ok()
-}
-
-/// The number after `key` in a file of `key number` lines.
-fn read_keyed(dir: &Path, file: &str, key: &str) -> Option<u64> {
-    read(dir, file)?.lines().find_map(|line| {
-        let (name, value) = line.split_once(' ')?;
-        (name == key).then(|| value.trim().parse().ok())?
-    })
 }

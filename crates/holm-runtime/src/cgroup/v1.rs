@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ability, Control, Limits, read_keyed, read_number, write};
+use super::counter::{keyed, number};
+use super::{Ability, Control, Limits, write};
 use crate::driver::Usage;
 
 /// Controllers that we use, in the order in which they are joined.
@@ -133,19 +134,23 @@ impl Control for Group {
 
     fn usage(&self) -> Usage {
         let memory = self.dir("memory");
-        let used = memory.and_then(|dir| read_number(dir, "memory.usage_in_bytes"));
+        let used = memory.and_then(|dir| number(dir, "memory.usage_in_bytes"));
         // Page cache that the kernel gives up first is not what a user means by "in use".
-        let idle = memory.and_then(|dir| read_keyed(dir, "memory.stat", "total_inactive_file"));
+        let idle = memory.and_then(|dir| keyed(dir, "memory.stat", "total_inactive_file"));
         Usage {
             memory_bytes: used.map(|used| used.saturating_sub(idle.unwrap_or(0))),
             cpu_usec: self
                 .dir("cpuacct")
-                .and_then(|dir| read_number(dir, "cpuacct.usage"))
+                .and_then(|dir| number(dir, "cpuacct.usage"))
                 .map(|nanoseconds| nanoseconds / 1000),
-            processes: self.dir("pids").and_then(|dir| read_number(dir, "pids.current")),
-            // `failcnt` counts nothing when the limits with and without swap are equal.
-            oom_kills: memory.and_then(|dir| read_keyed(dir, "memory.oom_control", "oom_kill")),
+            processes: self.dir("pids").and_then(|dir| number(dir, "pids.current")),
+            oom_kills: self.oom_kills(),
         }
+    }
+
+    fn oom_kills(&self) -> Option<u64> {
+        // `failcnt` counts nothing when the limits with and without swap are equal.
+        keyed(self.dir("memory")?, "memory.oom_control", "oom_kill")
     }
 
     fn dirs(&self) -> Vec<&Path> {

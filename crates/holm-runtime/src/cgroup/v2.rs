@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ability, Control, Limits, read_keyed, read_number, write};
+use super::counter::{keyed, number};
+use super::{Ability, Control, Limits, write};
 use crate::driver::Usage;
 
 /// Length of the period that processor time is dealt out in.
@@ -111,7 +112,7 @@ impl Control for Group {
     }
 
     fn is_frozen(&self) -> io::Result<bool> {
-        Ok(read_keyed(&self.dir, "cgroup.events", "frozen") == Some(1))
+        Ok(keyed(&self.dir, "cgroup.events", "frozen") == Some(1))
     }
 
     fn kill(&self) -> io::Result<()> {
@@ -128,14 +129,18 @@ impl Control for Group {
     }
 
     fn usage(&self) -> Usage {
-        let used = read_number(&self.dir, "memory.current");
-        let idle = read_keyed(&self.dir, "memory.stat", "inactive_file").unwrap_or(0);
+        let used = number(&self.dir, "memory.current");
+        let idle = keyed(&self.dir, "memory.stat", "inactive_file").unwrap_or(0);
         Usage {
             memory_bytes: used.map(|used| used.saturating_sub(idle)),
-            cpu_usec: read_keyed(&self.dir, "cpu.stat", "usage_usec"),
-            processes: read_number(&self.dir, "pids.current"),
-            oom_kills: read_keyed(&self.dir, "memory.events", "oom_kill"),
+            cpu_usec: keyed(&self.dir, "cpu.stat", "usage_usec"),
+            processes: number(&self.dir, "pids.current"),
+            oom_kills: self.oom_kills(),
         }
+    }
+
+    fn oom_kills(&self) -> Option<u64> {
+        keyed(&self.dir, "memory.events", "oom_kill")
     }
 
     fn dirs(&self) -> Vec<&Path> {

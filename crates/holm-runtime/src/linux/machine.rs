@@ -48,6 +48,10 @@ impl Machine for LinuxMachine {
         self.created.cgroup.as_ref().map(Control::usage).unwrap_or_default()
     }
 
+    fn oom_kills(&self) -> Option<u64> {
+        self.created.cgroup.as_ref().and_then(Control::oom_kills)
+    }
+
     fn destroy(&self) -> BoxFuture<'_, Result<(), DriverError>> {
         Box::pin(async move {
             let id = self.created.id.clone();

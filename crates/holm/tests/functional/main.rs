@@ -14,6 +14,8 @@ mod limits;
 mod output;
 mod processes;
 mod protocol;
+mod readers;
 mod requests;
 mod run;
 mod storage;
+mod streams;

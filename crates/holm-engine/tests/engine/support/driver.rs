@@ -146,8 +146,12 @@ impl Machine for FakeMachine {
             memory_bytes: Some(1 << 20),
             cpu_usec: Some(1_500_000),
             processes: Some(1),
-            oom_kills: Some(self.0.oom_kills.load(Ordering::SeqCst)),
+            oom_kills: self.oom_kills(),
         }
+    }
+
+    fn oom_kills(&self) -> Option<u64> {
+        Some(self.0.oom_kills.load(Ordering::SeqCst))
     }
 
     fn destroy(&self) -> BoxFuture<'_, Result<(), DriverError>> {

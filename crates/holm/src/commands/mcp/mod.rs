@@ -1,5 +1,7 @@
 //! `holm mcp`: the MCP server on standard input and output, with an embedded engine.
 
+mod stdio;
+
 use std::sync::Arc;
 
 use holm_engine::{Engine, EngineSettings};
@@ -24,7 +26,7 @@ pub(super) fn run(settings: McpSettings) -> Result<u8, Failure> {
     let driver = LinuxDriver::start(options).map_err(|error| host::driver_failure(&error))?;
     let event_loop = host::event_loop()?;
     let result = event_loop.block_on(serve(driver, engine_settings, settings.template));
-    // A read of standard input that is under way cannot be stopped, and nobody waits for it.
+    // A read of standard input that waits in a thread cannot be stopped, and nobody waits for it.
     event_loop.shutdown_background();
     result
 }
@@ -40,8 +42,8 @@ async fn serve(
     let engine = Engine::new(Arc::new(driver), engine_settings);
     let options =
         StdioOptions { default_template, shutdown: Box::pin(shutdown), ..StdioOptions::default() };
-    let ended =
-        mcp::serve_stdio(engine.clone(), options, tokio::io::stdin(), tokio::io::stdout()).await;
+    let (input, output) = (stdio::Input::new(), stdio::Output::new());
+    let ended = mcp::serve_stdio(engine.clone(), options, input, output).await;
     engine.shutdown().await;
     match ended {
         Ended::EndOfInput | Ended::Shutdown | Ended::OutputClosed => Ok(exit::SUCCESS),
