@@ -57,12 +57,10 @@ pub(crate) fn main(plan: &Plan<'_>) -> ! {
     let outcome = rustix::process::set_parent_process_death_signal(death)
         .tried("ask to die with the launcher")
         .and_then(|()| build(plan));
-    let message = match outcome {
-        Ok(()) => Report::Joined,
-        Err(failure) => Report::Failed(failure),
-    };
-    // When the launcher is gone there is nobody to tell.
-    let _ = plan.report.send(&message, &[]);
+    if let Err(failure) = outcome {
+        // When the launcher is gone there is nobody to tell.
+        let _ = plan.report.send(&Report::Failed(failure), &[]);
+    }
     sys::process::exit_now(0)
 }
 
@@ -96,13 +94,6 @@ fn build(plan: &Plan<'_>) -> Result<(), Failure> {
     let mut fds = vec![pidfd.as_fd()];
     fds.extend(disk.as_ref().map(|(_, root)| root.as_fd()));
     plan.report.send(&Report::Cloned { pid }, &fds).tried("report PID 1")?;
-    if let Some(group @ Group::V1(_)) = &plan.group {
-        let pid = u32::try_from(pid).map_err(|_| Failure::internal("negative pid"))?;
-        perform(fault, Step::Join, || group.join(pid).tried("join the cgroup"))?;
-    } else {
-        // The unified hierarchy takes PID 1 in as it is born (`clone_init`).
-        perform(fault, Step::Join, || Ok(()))?;
-    }
     Ok(())
 }
 

@@ -72,11 +72,9 @@ pub(crate) struct Created {
 /// Builder → launcher.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
-    /// PID 1 exists and has its layers. Descriptors: its pidfd and, with an image, a directory of
+    /// All done: PID 1 exists and has its layers. Descriptors: its pidfd and, with an image, a directory of
     /// the writable file system.
     Cloned { pid: i32 },
-    /// PID 1 is in its cgroups: all done.
-    Joined,
     /// A step failed; the builder is gone with all that it held.
     Failed(Failure),
 }
@@ -88,8 +86,6 @@ pub(crate) enum Order {
     Prepare(Box<Preparation>),
     /// From the launcher: become the guest. Descriptors: guest, listening socket.
     Become(Box<Identity>),
-    /// From the launcher: the cgroups are joined and limited, so the guest may start.
-    Go,
 }
 
 /// What PID 1 needs to build its root.
@@ -137,8 +133,6 @@ pub(crate) struct Identity {
     pub cpus: Vec<usize>,
     /// Most processes, for the guest to limit where cgroups do not.
     pub max_processes: u64,
-    /// True when PID 1 must wait for `Go`.
-    pub wait: bool,
 }
 
 /// From PID 1; its end of the channel closes when the guest has taken over.

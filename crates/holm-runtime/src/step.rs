@@ -19,12 +19,12 @@ pub enum Step {
     Disk,
     /// Builder: PID 1 in its namespaces.
     Clone,
+    /// PID 1: in its cgroups.
+    Join,
     /// Builder: the user namespace's id map.
     IdMap,
     /// Builder: the read-only layers, their ids mapped; handed to PID 1.
     Layers,
-    /// Builder: PID 1 joins the cgroups.
-    Join,
     /// PID 1: a private place to build the root in.
     Staging,
     /// PID 1: overlays of the root and of the host's trees.
@@ -61,9 +61,9 @@ impl Step {
         Self::Image,
         Self::Disk,
         Self::Clone,
+        Self::Join,
         Self::IdMap,
         Self::Layers,
-        Self::Join,
         Self::Staging,
         Self::Overlay,
         Self::Kernel,

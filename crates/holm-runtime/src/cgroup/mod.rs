@@ -61,9 +61,8 @@ pub enum Group {
 
 /// What both versions offer.
 pub trait Control {
-    /// Puts a process into the group. After a quiet moment of the machine this may wait for about
-    /// 15 ms, so it has no place on a caller's path.
-    fn join(&self, pid: u32) -> io::Result<()>;
+    /// Puts this process, which has one thread, into the group.
+    fn enter(&self) -> io::Result<()>;
     /// Sets the limits.
     fn limit(&self, limits: &Limits) -> io::Result<()>;
     /// Stops or continues all processes; the kernel needs a moment to reach all of them.
@@ -135,23 +134,9 @@ impl Group {
         }
     }
 
-    /// Makes its directories, as far as they are not there. An error leaves those that were made;
-    /// [`Group::remove`] takes them.
+    /// Makes its directories. An error leaves those that were made; [`Group::remove`] takes them.
     pub fn make(&self) -> io::Result<()> {
-        self.dirs().iter().try_for_each(|dir| match std::fs::create_dir(dir) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            other => other,
-        })
-    }
-
-    /// Does the slow part of a join ahead of it: on the old interface a join after a quiet moment
-    /// waits for every processor to pass a certain point (5 to 15 ms), and one that comes soon
-    /// after another does not. Until then no group can be made or removed on this machine. Puts
-    /// this process where it is already.
-    pub fn warm(&self) {
-        if let Self::V1(group) = self {
-            group.warm();
-        }
+        self.dirs().iter().try_for_each(std::fs::create_dir)
     }
 
     /// Removes its directories. False when something in it is still alive, or not yet gone.
@@ -161,8 +146,8 @@ impl Group {
 }
 
 impl Control for Group {
-    fn join(&self, pid: u32) -> io::Result<()> {
-        self.control().join(pid)
+    fn enter(&self) -> io::Result<()> {
+        self.control().enter()
     }
     fn limit(&self, limits: &Limits) -> io::Result<()> {
         self.control().limit(limits)

@@ -49,7 +49,7 @@ fn v1_writes_and_reads_the_old_files() {
     group.make().unwrap();
     let dir = |name: &str| temp.0.join(name).join("one");
     for name in ["memory", "cpu", "cpuacct", "pids", "freezer"] {
-        fake(&dir(name), &[("cgroup.procs", "")]);
+        fake(&dir(name), &[("tasks", "")]);
     }
     fake(
         &dir("memory"),
@@ -66,11 +66,11 @@ fn v1_writes_and_reads_the_old_files() {
     fake(&dir("pids"), &[("pids.max", ""), ("pids.current", "4\n")]);
     fake(&dir("freezer"), &[("freezer.state", "")]);
 
-    group.join(42).unwrap();
+    group.enter().unwrap();
     group.limit(&LIMITS).unwrap();
     group.freeze(true).unwrap();
     for name in ["memory", "cpu", "cpuacct", "pids", "freezer"] {
-        assert_eq!(text(&dir(name), "cgroup.procs"), "42", "{name}");
+        assert_eq!(text(&dir(name), "tasks"), "0", "{name}");
     }
     assert_eq!(text(&dir("memory"), "memory.limit_in_bytes"), "1073741824");
     assert_eq!(text(&dir("memory"), "memory.memsw.limit_in_bytes"), "1073741824");
@@ -123,11 +123,11 @@ fn v2_writes_and_reads_the_new_files() {
             ("pids.current", "6\n"),
         ],
     );
-    group.join(42).unwrap();
+    group.enter().unwrap();
     group.limit(&LIMITS).unwrap();
     group.kill().unwrap();
     for (file, want) in [
-        ("cgroup.procs", "42"),
+        ("cgroup.procs", "0"),
         ("cgroup.kill", "1"),
         ("memory.max", "1073741824"),
         ("memory.swap.max", "0"),

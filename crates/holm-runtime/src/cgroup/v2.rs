@@ -82,8 +82,9 @@ impl Group {
 }
 
 impl Control for Group {
-    fn join(&self, pid: u32) -> io::Result<()> {
-        write(&self.dir, "cgroup.procs", pid)
+    /// PID 1 is born in it; this is for whoever is not.
+    fn enter(&self) -> io::Result<()> {
+        write(&self.dir, "cgroup.procs", 0)
     }
 
     fn limit(&self, limits: &Limits) -> io::Result<()> {

@@ -14,6 +14,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use rustix::process::{DumpableBehavior, Signal};
 use rustix::thread::{Gid, Uid};
 
+use crate::cgroup::{Control as _, V1Group};
 use crate::channel::Channel;
 use crate::driver::DriverErrorKind;
 use crate::failure::{Attempt, Failure};
@@ -25,6 +26,8 @@ use crate::sys;
 
 /// What PID 1 inherits from the launcher's memory.
 pub(crate) struct Start<'a> {
+    /// To be entered; the unified hierarchy takes PID 1 in as it is born.
+    pub group: Option<&'a V1Group>,
     pub fault: Option<Fault>,
     pub filter: &'a Program,
 }
@@ -47,6 +50,11 @@ enum Never {}
 
 fn become_guest(channel: &Channel, start: &Start<'_>) -> Result<Never, Failure> {
     let fault = start.fault;
+    // Before the user changes, because the kernel holds the caller's against the group's owner.
+    perform(fault, Step::Join, || match start.group {
+        Some(group) => group.enter().tried("enter the cgroups"),
+        None => Ok(()),
+    })?;
     let (preparation, fds) = match receive(channel)? {
         (Order::Prepare(preparation), fds) => (*preparation, fds),
         (other, _) => return Err(unexpected(&other)),
@@ -64,12 +72,6 @@ fn become_guest(channel: &Channel, start: &Start<'_>) -> Result<Never, Failure> 
     };
     perform(fault, Step::Identity, || root::name(&identity.hostname))?;
     perform(fault, Step::Mounts, || shown::attach(&preparation.mounts, mounts))?;
-    if identity.wait {
-        match receive(channel)? {
-            (Order::Go, _) => {}
-            (other, _) => return Err(unexpected(&other)),
-        }
-    }
     hand_over(channel, start, &preparation, &identity, &guest, &socket)
 }
 

@@ -48,10 +48,6 @@ impl Host {
         } else {
             cgroup::discover(&instance.cgroup_name())
         };
-        // Early, so that everything else happens meanwhile.
-        if let Some(tree) = &found.tree {
-            prepare_first(tree);
-        }
         instance.record(found.tree.as_ref())?;
         let disk = if settings.disk_in_memory {
             disk::Kind::Memory { why: "asked for".into() }
@@ -220,27 +216,11 @@ impl Host {
     pub(super) fn close(&mut self) {
         self.finish_disks();
         if let Some(tree) = &self.cgroups {
-            // Made ahead, and never used where no sandbox was asked for.
-            let _ = tree.group(&group_name(0)).remove();
             // All groups below are gone; what cannot be removed, the next start removes.
             let _ = cgroup::remove_dirs(tree.dirs());
         }
         self.instance.remove();
     }
-}
-
-/// Makes the first sandbox's group and has its join prepared: while that goes on no group can be
-/// made. What fails here fails again, and is told, when the sandbox is made.
-fn prepare_first(tree: &Tree) {
-    let first = tree.group(&group_name(0));
-    if first.make().is_ok() {
-        let _ = helper(|| first.warm());
-    }
-}
-
-/// Name of the group of the sandbox with that number.
-pub(super) fn group_name(number: u64) -> String {
-    format!("sandbox-{number}")
 }
 
 /// Before the last look is too old for a builder (`template::hide`).

@@ -40,16 +40,12 @@ pub(super) struct Slot {
     /// A directory of its disk.
     pub disk: Option<OwnedFd>,
     pub socket: Option<PathBuf>,
-    /// PID 1 is in its cgroups.
-    pub joined: bool,
     /// PID 1 was told to go on to the guest.
     pub told: bool,
     /// The host name inside is still a blank's.
     pub nameless: bool,
     /// The helper that sets the host name.
     pub namer: Option<i32>,
-    /// PID 1 still waits for the cgroups.
-    pub waits: bool,
     /// PID 1 has said that the guest comes next.
     pub starting: bool,
     /// The guest has taken over.
@@ -97,11 +93,9 @@ impl Slot {
             init_gone: false,
             disk: None,
             socket: None,
-            joined: false,
             told: false,
             nameless: false,
             namer: None,
-            waits: false,
             starting: false,
             running: false,
             ending: false,
@@ -180,7 +174,7 @@ impl Slot {
     }
 
     pub(super) fn was_out_of_memory(&self) -> bool {
-        self.group.as_ref().and_then(|group| group.usage().oom_kills).is_some_and(|kills| kills > 0)
+        self.group.as_ref().and_then(|group| group.oom_kills()).is_some_and(|kills| kills > 0)
     }
 
     /// The step that is undone next, from the last to the first.

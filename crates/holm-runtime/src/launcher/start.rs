@@ -38,7 +38,7 @@ impl Launcher<'_> {
 
     /// Makes blanks until there are enough. One at a time, and only when no create is under way,
     /// so that none has to share a processor with it. Unless there is none left it also waits for
-    /// a quiet moment: joining a cgroup may stop every fork and exit on the machine for 15 ms.
+    /// a quiet moment, because whoever has just got a sandbox is about to use it.
     pub(super) fn refill(&mut self) {
         if self.until_refill().is_some_and(|left| left.is_zero()) {
             self.build(None);
@@ -72,7 +72,7 @@ impl Launcher<'_> {
         let number = self.next_slot;
         self.next_slot += 1;
         let spec = order.as_ref().map(|order| &order.spec);
-        let name = super::host::group_name(number);
+        let name = format!("sandbox-{number}");
         let shape = spec.map_or(self.host.settings.blank, SandboxSpec::shape);
         let mounts = spec.map(|spec| spec.mounts.clone()).unwrap_or_default();
         let group = self.host.cgroups.as_ref().map(|tree| tree.group(&name));
@@ -114,7 +114,14 @@ impl Launcher<'_> {
                 init,
                 launcher: &ours,
                 report: builders,
-                jail: jail::Start { fault: self.host.settings.fault, filter: &self.host.filter },
+                jail: jail::Start {
+                    group: match &slot.group {
+                        Some(crate::cgroup::Group::V1(group)) => Some(group),
+                        _ => None,
+                    },
+                    fault: self.host.settings.fault,
+                    filter: &self.host.filter,
+                },
             }),
             Forked::Parent(pid, _) => {
                 slot.builder = Some(pid.as_raw_nonzero().get());
@@ -136,13 +143,9 @@ impl Launcher<'_> {
                 slot.init = fds.next();
                 slot.disk = fds.next();
                 slot.init_pid = Some(pid);
+                slot.report = None;
                 slot.look_at_init();
                 self.begin(id);
-            }
-            Ok(Some((Report::Joined, _))) => {
-                slot.joined = true;
-                slot.report = None;
-                self.let_go(id);
             }
             Ok(Some((Report::Failed(failure), _))) => {
                 slot.report = None;
@@ -168,21 +171,6 @@ impl Launcher<'_> {
         slot.cpus.clone_from(&cpus);
         let outcome = tell_identity(slot, &self.host, cpus);
         if let Err(failure) = outcome {
-            slot.end(Some(failure));
-        }
-    }
-
-    /// Lets PID 1 start the guest, if it waited for its cgroups.
-    fn let_go(&mut self, id: u64) {
-        let Some(slot) = self.slots.get_mut(&id) else { return };
-        if !(slot.told && slot.waits && slot.joined) {
-            return;
-        }
-        slot.waits = false;
-        let sent = slot.channel.as_ref().map_or(Ok(()), |channel| {
-            send_to_init(channel, &crate::message::Order::Go, &[]).tried("let PID 1 go")
-        });
-        if let Err(failure) = sent {
             slot.end(Some(failure));
         }
     }
@@ -258,8 +246,7 @@ fn tell_identity(slot: &mut Slot, host: &super::Host, cpus: Vec<usize>) -> Resul
     slot.socket = Some(path.clone());
     let socket = perform(fault, Step::Socket, || listen(path))?;
     let max_processes = shape.max_processes;
-    let identity = Identity { hostname, cpus, max_processes, wait: !slot.joined };
-    slot.waits = identity.wait;
+    let identity = Identity { hostname, cpus, max_processes };
     let channel = slot.channel.as_ref().ok_or_else(|| Failure::internal("PID 1 has left"))?;
     let message = crate::message::Order::Become(Box::new(identity));
     send_to_init(channel, &message, &[host.guest()?.as_fd(), socket.as_fd()])

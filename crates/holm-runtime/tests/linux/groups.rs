@@ -41,7 +41,7 @@ fn unified_freezes_kills_and_empties() {
     let group = tree.group("one");
     group.make().unwrap();
     let mut child = sleeper();
-    group.join(child.id()).unwrap();
+    std::fs::write(group.dirs()[0].join("cgroup.procs"), child.id().to_string()).unwrap();
     let place = std::fs::read_to_string(format!("/proc/{}/cgroup", child.id())).unwrap();
     let name = parent.file_name().unwrap().to_str().unwrap();
     assert!(place.contains(&format!("0::/{name}/one")), "{place}");
