@@ -77,12 +77,12 @@ impl Default for EngineSettings {
 }
 
 impl EngineSettings {
-    /// What a sandbox is like whose caller names no size.
+    /// What a sandbox of that size is like; of the default size where none is named.
     ///
     /// # Errors
-    /// When the host is too small for it.
-    pub fn default_shape(&self) -> Result<Shape, Error> {
-        Ok(self.sizes.choose(None, None, None, &self.host)?.given.shape())
+    /// When there is no such size, or the host is too small for it.
+    pub fn shape(&self, size: Option<&str>) -> Result<Shape, Error> {
+        Ok(self.sizes.choose(size, None, None, &self.host)?.given.shape())
     }
 
     /// The form for a multi-tenant service: lifetimes from one minute.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use holm_wire::guest::Probe;
 
 use crate::command::plan::Command;
-use crate::command::spawn::{Input, spawn};
+use crate::command::spawn::report;
 use crate::errors::{Result, internal};
 use crate::io::read_some;
 use crate::state::Guest;
@@ -54,11 +54,11 @@ pub async fn measure(guest: &std::rc::Rc<Guest>) -> Result<Probe> {
         user,
         report: true,
     };
-    let child = spawn(guest, &command, Input::None)?;
+    let output = report(guest, &command)?;
     let mut text = Vec::new();
     let read = async {
         loop {
-            let more = read_some(&child.stdout, |bytes| {
+            let more = read_some(&output, |bytes| {
                 let room = MAX_STATUS - text.len();
                 text.extend_from_slice(&bytes[..bytes.len().min(room)]);
             });
@@ -68,12 +68,7 @@ pub async fn measure(guest: &std::rc::Rc<Guest>) -> Result<Probe> {
         }
     };
     let whole = tokio::time::timeout(std::time::Duration::from_secs(5), read).await;
-    if whole.is_err() {
-        child.kill().await;
-        return Err(internal("cannot measure", "the probe did not end"));
-    }
-    // It reported as its last act and left nothing.
-    child.detach();
+    whole.map_err(|_elapsed| internal("cannot measure", "the probe did not end"))?;
     let text = String::from_utf8_lossy(&text).into_owned();
     let field = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name));

@@ -77,7 +77,10 @@ fn build(plan: &Plan<'_>) -> Result<(), Failure> {
     let disk = match plan.disk {
         disk::Kind::Memory { .. } => None,
         disk::Kind::Image => {
-            let device = perform(fault, Step::Image, || disk::attach_image(data_dir, plan.size))?;
+            let device = perform(fault, Step::Image, || {
+                let trees: Vec<&str> = template.trees.iter().map(|tree| &*tree.name).collect();
+                disk::attach_image(data_dir, plan.size, &trees)
+            })?;
             Some(perform(fault, Step::Disk, || {
                 let mount = disk::mount_detached(&device.1)?;
                 let root = disk::open_root(&mount)?;

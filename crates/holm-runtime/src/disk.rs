@@ -1,10 +1,10 @@
 //! The writable layer: a sparse image with its own file system, so that bytes and inodes end where
 //! the sandbox's limit is. The image file never has a name, so nothing can be left behind.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -73,8 +73,12 @@ pub(crate) fn check_reserve(data_dir: &Path, reserve: u64) -> Result<(), Failure
 }
 
 /// A fresh image of that size, attached to a loop device. The device goes with its last user.
-pub(crate) fn attach_image(data_dir: &Path, size: DiskSize) -> Result<(OwnedFd, PathBuf), Failure> {
-    let mut template = template_image(data_dir, size)?;
+pub(crate) fn attach_image(
+    data_dir: &Path,
+    size: DiskSize,
+    trees: &[&str],
+) -> Result<(OwnedFd, PathBuf), Failure> {
+    let mut template = template_image(data_dir, size, trees)?;
     let image = unnamed_file(data_dir).tried("make an image file")?;
     copy_sparse(&mut template, &image, size.bytes).tried("copy the image")?;
     attach(&image)
@@ -132,10 +136,12 @@ pub(crate) fn open_root(mount: &impl AsFd) -> Result<OwnedFd, Failure> {
     rustix::fs::openat(mount, ".", flags, Mode::empty()).tried("open the disk's root")
 }
 
-/// The formatted, empty image of a size; made once and kept.
-fn template_image(data_dir: &Path, size: DiskSize) -> Result<File, Failure> {
+/// The formatted image of a size, with an upper layer for each of `trees` laid out; made once and
+/// kept.
+fn template_image(data_dir: &Path, size: DiskSize, trees: &[&str]) -> Result<File, Failure> {
     let dir = data_dir.join("images");
-    let path = dir.join(format!("ext4-v1-{}-{}.img", size.bytes, size.inodes));
+    let trees_text = trees.join("+");
+    let path = dir.join(format!("ext4-v2-{trees_text}-{}-{}.img", size.bytes, size.inodes));
     if let Ok(file) = File::open(&path) {
         return Ok(file);
     }
@@ -160,16 +166,25 @@ fn template_image(data_dir: &Path, size: DiskSize) -> Result<File, Failure> {
         .open(&draft)
         .tried("make an image")?;
     file.set_len(size.bytes).tried("size an image")?;
-    format(&draft, size)?;
+    let layout = dir.join("draft");
+    // Left by one that was killed.
+    let _ = std::fs::remove_dir_all(&layout);
+    std::fs::create_dir(&layout).tried("make the layout of an image")?;
+    std::fs::set_permissions(&layout, Permissions::from_mode(0o755)).tried("open the layout")?;
+    crate::upper::lay_out(&layout, trees.iter().copied(), true).tried("lay an image out")?;
+    format(&draft, size, &layout)?;
+    std::fs::remove_dir_all(&layout).tried("remove the layout of an image")?;
     std::fs::rename(&draft, &path).tried("keep an image")?;
     File::open(&path).tried("open an image")
 }
 
-fn format(image: &Path, size: DiskSize) -> Result<(), Failure> {
+fn format(image: &Path, size: DiskSize, layout: &Path) -> Result<(), Failure> {
     let program = find_mkfs().ok_or_else(|| Failure::internal("mkfs.ext4 is missing"))?;
     let output = Command::new(program)
         .args(["-q", "-F", "-m", "0", "-b", &BLOCK.to_string(), "-N", &size.inodes.to_string()])
         .args(["-O", "^has_journal,^resize_inode", "-E", "lazy_itable_init=1,nodiscard"])
+        .arg("-d")
+        .arg(layout)
         .arg(image)
         .output()
         .tried("start mkfs.ext4")?;

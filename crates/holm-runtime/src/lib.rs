@@ -20,6 +20,7 @@ mod seccomp;
 mod step;
 mod sys;
 mod template;
+mod upper;
 
 pub use driver::{
     BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, ExitReason, Layer, LayerState,

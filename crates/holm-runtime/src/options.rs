@@ -19,9 +19,11 @@ pub struct LinuxOptions {
     pub data_dir: Option<PathBuf>,
     /// Where sockets live; the default depends on the user.
     pub runtime_dir: Option<PathBuf>,
-    /// Sandboxes kept ready with nobody in them, so that a create is quick. None for a single
-    /// `holm run`.
+    /// Sandboxes kept ready with nobody in them, so that a create is quick.
     pub blanks: usize,
+    /// Make new ones when they are taken. Not so for a `holm run`, whose one sandbox is begun as a
+    /// blank, before it is asked for.
+    pub refill: bool,
     /// What they are like; only creates that ask for the same use one.
     pub blank: Shape,
     /// Creates are refused while the data directory's disk has less than this free.
@@ -44,6 +46,7 @@ impl LinuxOptions {
             data_dir: None,
             runtime_dir: None,
             blanks: 2,
+            refill: true,
             blank: Shape {
                 vcpus: 1,
                 memory_bytes: 1 << 30,
@@ -64,6 +67,7 @@ impl LinuxOptions {
             data_dir: self.data_dir.clone().unwrap_or_else(|| default_dir(Place::Data)),
             runtime_dir: self.runtime_dir.clone().unwrap_or_else(|| default_dir(Place::Runtime)),
             blanks: self.blanks,
+            refill: self.refill,
             blank: self.blank,
             disk_reserve_bytes: self.disk_reserve_bytes,
             disk_in_memory: self.disk_in_memory,
@@ -79,6 +83,7 @@ pub(crate) struct Settings {
     pub data_dir: PathBuf,
     pub runtime_dir: PathBuf,
     pub blanks: usize,
+    pub refill: bool,
     pub blank: Shape,
     pub disk_reserve_bytes: u64,
     pub disk_in_memory: bool,

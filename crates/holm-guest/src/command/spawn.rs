@@ -16,7 +16,7 @@ use super::reaper;
 use crate::errors::{Result, internal, invalid, shorten};
 use crate::state::{Guest, Shared};
 use crate::sys::child::Stage;
-use crate::sys::{raw, supervise};
+use crate::sys::{child, raw, supervise};
 
 /// Room in a command's output pipes, where the system gives it.
 const PIPE_SIZE: usize = 256 << 10;
@@ -174,10 +174,7 @@ pub enum End {
 /// When there is no room for it, or the caller asks for what cannot be.
 pub fn spawn(guest: &Shared, command: &Command, input: Input) -> Result<Child> {
     let mut plan = plan(guest, command)?;
-    let ruleset = guest
-        .rulesets
-        .get(guest.landlock, command.user.uid == 0)
-        .map_err(|error| internal("cannot prepare Landlock", error))?;
+    let ruleset = ruleset(guest, command)?;
     let stdio = stdio(guest, command, input)?;
     let (ours, theirs) = rustix::net::socketpair(
         AddressFamily::UNIX,
@@ -210,6 +207,29 @@ pub fn spawn(guest: &Shared, command: &Command, input: Input) -> Result<Child> {
         gone: Cell::new(false),
         settled: Cell::new(false),
     })
+}
+
+/// Starts a process that goes through every step of `command`'s start and reports itself instead
+/// of becoming a program. It needs no supervisor, because nothing of a user's runs in it.
+///
+/// # Errors
+/// When there is no room for it.
+pub fn report(guest: &Guest, command: &Command) -> Result<AsyncFd<OwnedFd>> {
+    let mut plan = plan(guest, command)?;
+    let ruleset = ruleset(guest, command)?;
+    let (output, theirs) = pipe(command.user.uid, command.user.gid)?;
+    plan.stdio = [guest.null.as_raw_fd(), theirs.as_raw_fd(), theirs.as_raw_fd()];
+    plan.landlock = ruleset.as_ref().map(AsRawFd::as_raw_fd);
+    let pid = child::fork_report(&plan)
+        .map_err(|error| exhausted(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN)))?;
+    // Not an orphan.
+    guest.supervisors.borrow_mut().insert(pid);
+    nonblocking(output)
+}
+
+fn ruleset(guest: &Guest, command: &Command) -> Result<Option<std::rc::Rc<OwnedFd>>> {
+    let ruleset = guest.rulesets.get(guest.landlock, command.user.uid == 0);
+    ruleset.map_err(|error| internal("cannot prepare Landlock", error))
 }
 
 fn failed(cwd: &str, stage: Stage, error: Errno) -> Error {

@@ -126,6 +126,19 @@ fn check(result: libc::c_int, status: RawFd, stage: Stage) {
     }
 }
 
+/// Forks a process that goes through the steps of `plan`, which ends in a report. It is nobody's
+/// command. Gives its process id.
+pub fn fork_report(plan: &Plan) -> std::io::Result<i32> {
+    let mut pointers = Pointers::new(plan);
+    // SAFETY: the copy has this thread only and makes system calls on memory prepared before; it
+    // never returns from here. A failed step shows in an empty report.
+    match unsafe { libc::fork() } {
+        -1 => Err(std::io::Error::last_os_error()),
+        0 => become_command(plan, &mut pointers, -1),
+        pid => Ok(pid),
+    }
+}
+
 /// Becomes the command. `status` is a pipe that closes on exec; a failed step is reported there.
 pub fn become_command(plan: &Plan, pointers: &mut Pointers, status: RawFd) -> ! {
     // SAFETY: this process has one thread. Every pointer below is into `plan`, `pointers` or this

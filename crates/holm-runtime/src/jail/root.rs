@@ -131,26 +131,14 @@ fn open_layer(path: &Path) -> Result<OwnedFd, Failure> {
 
 /// Directories of the disk, and what is the sandbox's own from the start. Written into the upper
 /// layer before it is an upper layer, so that nothing is copied up.
+/// An image has all of it from its template.
 fn prepare_upper(preparation: &Preparation) -> Result<(), Failure> {
-    let names = preparation.trees.iter().map(|tree| tree.name.as_str());
-    for name in std::iter::once("root").chain(names) {
-        mkdir(&format!("d/{name}"), 0o755)?;
-        mkdir(&format!("d/{name}/u"), 0o755)?;
-        mkdir(&format!("d/{name}/w"), 0o755)?;
+    if matches!(preparation.disk, Disk::Fd) {
+        return Ok(());
     }
-    for dir in ["d/root/u/etc", "d/root/u/home", "d/root/u/home/sandbox", "d/root/u/workspace"] {
-        mkdir(dir, 0o755)?;
-    }
-    if !preparation.ids.is_single() {
-        let (uid, gid) = (rustix::fs::Uid::from_raw(1000), rustix::fs::Gid::from_raw(1000));
-        for dir in ["d/root/u/home/sandbox", "d/root/u/workspace"] {
-            rustix::fs::chown(dir, Some(uid), Some(gid)).tried("give a directory to the user")?;
-        }
-    }
-    for file in ["d/root/u/etc/hostname", "d/root/u/etc/hosts"] {
-        std::fs::write(file, "").tried("make a file of the host name")?;
-    }
-    Ok(())
+    let trees = preparation.trees.iter().map(|tree| tree.name.as_str());
+    crate::upper::lay_out(Path::new("d"), trees, !preparation.ids.is_single())
+        .tried("lay the writable layer out")
 }
 
 /// Mounts the root's overlay and those of the host's trees on it. Answers the root.

@@ -29,6 +29,8 @@ pub(super) struct Host {
     program: &'static [u8],
     sealed: Option<OwnedFd>,
     pub ranges: IdRanges,
+    /// The launcher's own UTS namespace, where it may enter others.
+    pub own_uts: Option<OwnedFd>,
     janitor: Option<Janitor>,
     /// Disks that the janitor is to have.
     disks: Vec<OwnedFd>,
@@ -63,6 +65,7 @@ impl Host {
             program,
             sealed: None,
             ranges: IdRanges::default(),
+            own_uts: super::namer::own_uts()?,
             janitor: None,
             disks: Vec::new(),
             sweeper: None,
@@ -200,7 +203,7 @@ impl Host {
     /// How long until the host's files are due to be looked at again. None for a launcher that
     /// lives for one sandbox.
     pub(super) fn until_next_look(&self) -> Option<Duration> {
-        let wanted = self.settings.blanks > 0 && self.looker.is_none();
+        let wanted = self.settings.refill && self.looker.is_none();
         wanted.then(|| self.next_look.saturating_duration_since(Instant::now()))
     }
 

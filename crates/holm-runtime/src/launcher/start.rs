@@ -49,7 +49,9 @@ impl Launcher<'_> {
     pub(super) fn until_refill(&self) -> Option<Duration> {
         let blanks = self.slots.values().filter(|slot| slot.is_blank()).count();
         let busy = self.slots.values().any(|slot| !slot.ending && !slot.running);
-        if blanks >= self.host.settings.blanks || busy || self.blanks_fail || self.closing {
+        let enough = blanks >= self.host.settings.blanks;
+        let was_one = self.next_slot > 0 && !self.host.settings.refill;
+        if enough || was_one || busy || self.blanks_fail || self.closing {
             return None;
         }
         let wait = if blanks == 0 { Duration::ZERO } else { QUIET };
@@ -205,10 +207,12 @@ impl Launcher<'_> {
             return;
         }
         if slot.nameless && slot.order().is_some() {
-            if let Err(failure) = self.host.start_namer(slot) {
+            if let Err(failure) = self.host.name(slot) {
                 slot.end(Some(failure));
             }
-            return;
+            if slot.nameless {
+                return;
+            }
         }
         let Some(order) = slot.take_order() else { return };
         let (Some(pid), Some(socket)) = (slot.init_pid, slot.socket.clone()) else { return };

@@ -21,8 +21,7 @@ pub(super) fn run(settings: McpSettings) -> Result<u8, Failure> {
     }
     let mut options = host::linux_options(&settings.host);
     // What is kept ready serves the size that is asked for most: the default.
-    options.blank =
-        engine_settings.default_shape().map_err(|error| host::engine_failure(&error))?;
+    options.blank = engine_settings.shape(None).map_err(|error| host::engine_failure(&error))?;
     let driver = LinuxDriver::start(options).map_err(|error| host::driver_failure(&error))?;
     let event_loop = host::event_loop()?;
     let result = event_loop.block_on(serve(driver, engine_settings, settings.template));

@@ -33,8 +33,14 @@ pub(super) fn run(settings: RunSettings) -> Result<u8, Failure> {
 fn in_sandbox(settings: RunSettings) -> Result<u8, Failure> {
     host::start_log(&settings.host, false)?;
     let mut options = host::linux_options(&settings.host);
-    // Nothing is prepared for a next sandbox that never comes.
-    options.blanks = 0;
+    let lifetime = LifetimeRules { default: LIFETIME, min: Duration::ZERO, max: LIFETIME };
+    let engine_settings = EngineSettings { lifetime, ..EngineSettings::default() };
+    // The launcher begins with the one sandbox while we get ready to ask for it. One that shows
+    // directories of the host is not like any other.
+    options.blanks = usize::from(settings.mounts.is_empty());
+    options.refill = false;
+    let size = settings.size.as_deref();
+    options.blank = engine_settings.shape(size).map_err(|error| host::engine_failure(&error))?;
     options.forked_with = Some(crate::GUEST);
     // The launcher starts first and gets ready while the rest is set up here.
     let launching = LinuxDriver::launch(options).map_err(|error| host::driver_failure(&error))?;
@@ -43,8 +49,6 @@ fn in_sandbox(settings: RunSettings) -> Result<u8, Failure> {
         // Before anything is made that would have to be removed again.
         let mut signals = Signals::catch()
             .map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
-        let lifetime = LifetimeRules { default: LIFETIME, min: Duration::ZERO, max: LIFETIME };
-        let engine_settings = EngineSettings { lifetime, ..EngineSettings::default() };
         let driver = launching.ready().map_err(|error| host::driver_failure(&error))?;
         let engine = Engine::new(std::sync::Arc::new(driver), engine_settings);
         let result = create_and_follow(&engine, &settings, &mut signals).await;
