@@ -13,6 +13,7 @@ use rustix::mount::{MountAttrFlags, OpenTreeFlags};
 use crate::cgroup::{Control as _, Group};
 use crate::channel::Channel;
 use crate::disk;
+use crate::disk_ahead::DiskAhead;
 use crate::driver::{DriverErrorKind, MountRo};
 use crate::failure::{Attempt, Failure};
 use crate::ids::IdMap;
@@ -27,6 +28,8 @@ pub(crate) struct Plan<'a> {
     pub settings: &'a Settings,
     pub group: Option<Group>,
     pub disk: &'a disk::Kind,
+    /// One that is being made already.
+    pub disk_ahead: Option<&'a DiskAhead>,
     pub size: DiskSize,
     pub ids: IdMap,
     pub mounts: Vec<MountRo>,
@@ -42,14 +45,10 @@ pub(crate) struct Plan<'a> {
 /// Runs in the child.
 pub(crate) fn main(plan: &Plan<'_>) -> ! {
     sys::signals::reset();
-    sys::fds::close_others(&[
-        0,
-        1,
-        2,
-        plan.init.as_raw_fd(),
-        plan.launcher.as_raw_fd(),
-        plan.report.as_raw_fd(),
-    ]);
+    let mut kept =
+        vec![0, 1, 2, plan.init.as_raw_fd(), plan.launcher.as_raw_fd(), plan.report.as_raw_fd()];
+    kept.extend(plan.disk_ahead.map(AsRawFd::as_raw_fd));
+    sys::fds::close_others(&kept);
     // Names are for whoever looks at the process list.
     let _ = rustix::thread::set_name(c"holm-builder");
     rustix::process::umask(Mode::from_raw_mode(0o077));
@@ -74,28 +73,19 @@ fn build(plan: &Plan<'_>) -> Result<(), Failure> {
     if let Some(group) = &plan.group {
         perform(fault, Step::Cgroup, || group.make().tried("make the cgroup"))?;
     }
-    let disk = match plan.disk {
-        disk::Kind::Memory { .. } => None,
-        disk::Kind::Image => {
-            let device = perform(fault, Step::Image, || {
-                let trees: Vec<&str> = template.trees.iter().map(|tree| &*tree.name).collect();
-                disk::attach_image(data_dir, plan.size, &trees)
-            })?;
-            Some(perform(fault, Step::Disk, || {
-                let mount = disk::mount_detached(&device.1)?;
-                let root = disk::open_root(&mount)?;
-                Ok((mount, root))
-            })?)
-        }
+    let disk = match (plan.disk, plan.disk_ahead) {
+        (disk::Kind::Memory { .. }, _) => None,
+        (disk::Kind::Image, Some(ahead)) => Some(ahead.take()?),
+        (disk::Kind::Image, None) => Some(disk::make(data_dir, plan.size, fault)?),
     };
     let (pid, pidfd) = perform(fault, Step::Clone, || clone_init(plan))?;
     perform(fault, Step::IdMap, || plan.ids.apply(pid))?;
     perform(fault, Step::Layers, || {
-        let mount = disk.as_ref().map(|(mount, _)| mount.as_fd());
+        let mount = disk.as_ref().map(|disk| disk.mount.as_fd());
         hand_over_layers(plan, &template, pid, mount)
     })?;
     let mut fds = vec![pidfd.as_fd()];
-    fds.extend(disk.as_ref().map(|(_, root)| root.as_fd()));
+    fds.extend(disk.as_ref().map(|disk| disk.root.as_fd()));
     plan.report.send(&Report::Cloned { pid }, &fds).tried("report PID 1")?;
     Ok(())
 }

@@ -16,6 +16,7 @@ use crate::driver::DriverErrorKind;
 use crate::failure::{Attempt, Failure};
 use crate::ids::DEFAULT_PATH;
 use crate::options::DiskSize;
+use crate::step::{Fault, Step, perform};
 use crate::sys;
 
 /// Loop devices work in units of this; mkfs would take smaller ones for small images.
@@ -72,8 +73,29 @@ pub(crate) fn check_reserve(data_dir: &Path, reserve: u64) -> Result<(), Failure
     .because(format!("{free} bytes free, reserve {reserve}")))
 }
 
+/// A writable layer that is not part of any sandbox yet.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    /// Its file system, mounted nowhere.
+    pub mount: OwnedFd,
+    /// A directory of it.
+    pub root: OwnedFd,
+}
+
+/// Makes one on an image: the steps [`Step::Image`] and [`Step::Disk`].
+pub(crate) fn make(data_dir: &Path, size: DiskSize, fault: Option<Fault>) -> Result<Disk, Failure> {
+    let trees = crate::template::host_trees();
+    let trees: Vec<&str> = trees.iter().map(String::as_str).collect();
+    let device = perform(fault, Step::Image, || attach_image(data_dir, size, &trees))?;
+    perform(fault, Step::Disk, || {
+        let mount = mount_detached(&device.1)?;
+        let root = open_root(&mount)?;
+        Ok(Disk { mount, root })
+    })
+}
+
 /// A fresh image of that size, attached to a loop device. The device goes with its last user.
-pub(crate) fn attach_image(
+fn attach_image(
     data_dir: &Path,
     size: DiskSize,
     trees: &[&str],
@@ -116,7 +138,7 @@ fn no_loop(errno: Errno) -> Failure {
 }
 
 /// Mounts the device's file system nowhere: only the descriptor refers to it.
-pub(crate) fn mount_detached(device: &Path) -> Result<OwnedFd, Failure> {
+fn mount_detached(device: &Path) -> Result<OwnedFd, Failure> {
     let context = rustix::mount::fsopen("ext4", FsOpenFlags::FSOPEN_CLOEXEC).tried("open ext4")?;
     rustix::mount::fsconfig_set_string(&context, "source", device).tried("set the device")?;
     // No background zeroing of inode tables, which would fill the sparse image. No write barriers:
@@ -131,7 +153,7 @@ pub(crate) fn mount_detached(device: &Path) -> Result<OwnedFd, Failure> {
 }
 
 /// A directory of the file system, through which it is given up at the end.
-pub(crate) fn open_root(mount: &impl AsFd) -> Result<OwnedFd, Failure> {
+fn open_root(mount: &impl AsFd) -> Result<OwnedFd, Failure> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::openat(mount, ".", flags, Mode::empty()).tried("open the disk's root")
 }
@@ -141,7 +163,7 @@ pub(crate) fn open_root(mount: &impl AsFd) -> Result<OwnedFd, Failure> {
 fn template_image(data_dir: &Path, size: DiskSize, trees: &[&str]) -> Result<File, Failure> {
     let dir = data_dir.join("images");
     let trees_text = trees.join("+");
-    let path = dir.join(format!("ext4-v2-{trees_text}-{}-{}.img", size.bytes, size.inodes));
+    let path = dir.join(format!("ext4-v3-{trees_text}-{}-{}.img", size.bytes, size.inodes));
     if let Ok(file) = File::open(&path) {
         return Ok(file);
     }
@@ -182,7 +204,9 @@ fn format(image: &Path, size: DiskSize, layout: &Path) -> Result<(), Failure> {
     let program = find_mkfs().ok_or_else(|| Failure::internal("mkfs.ext4 is missing"))?;
     let output = Command::new(program)
         .args(["-q", "-F", "-m", "0", "-b", &BLOCK.to_string(), "-N", &size.inodes.to_string()])
-        .args(["-O", "^has_journal,^resize_inode", "-E", "lazy_itable_init=1,nodiscard"])
+        .args(["-O", "^has_journal,^resize_inode,sparse_super2"])
+        // All that it writes lies together at the start: less to copy for every sandbox.
+        .args(["-E", "lazy_itable_init=1,nodiscard,packed_meta_blocks=1,num_backup_sb=0"])
         .arg("-d")
         .arg(layout)
         .arg(image)

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{self, Tree};
@@ -47,8 +48,7 @@ impl Instance {
         let runtime_dir = settings.runtime_dir.join(&id);
         make_private(&data_dir).tried("make the instance's directory")?;
         let lock = open_lock(&data_dir).tried("make the instance's lock")?;
-        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
-            .tried("lock the instance")?;
+        hold(&lock).tried("lock the instance")?;
         make_private(&runtime_dir).tried("make the instance's runtime directory")?;
         let instance = Self { id, runtime_dir, data_dir, _lock: lock };
         instance.record(None)?;
@@ -97,7 +97,7 @@ pub(crate) fn sweep(settings: &Settings) -> Result<(), Failure> {
         let dir = entry.path();
         if dir.is_dir()
             && let Ok(lock) = open_lock(&dir)
-            && rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
+            && hold(&lock).is_ok()
         {
             remove_dead(&dir);
         }
@@ -142,6 +142,12 @@ fn remove_groups(parents: &[PathBuf]) -> bool {
         gone &= cgroup::remove_dirs(dirs).unwrap_or(false);
     }
     gone
+}
+
+/// Takes an instance's lock for this process, or fails at once. A lock of the kind that forks do
+/// not inherit: a child that outlives the launcher by a moment would pass for it.
+fn hold(lock: &File) -> Result<(), Errno> {
+    rustix::fs::fcntl_lock(lock, FlockOperation::NonBlockingLockExclusive)
 }
 
 fn lock_all(all: &Path) -> Result<File, Failure> {

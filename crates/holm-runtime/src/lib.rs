@@ -6,6 +6,7 @@ mod builder;
 pub mod cgroup;
 mod channel;
 pub mod disk;
+mod disk_ahead;
 pub mod doctor;
 pub mod driver;
 mod failure;

@@ -235,10 +235,11 @@ impl Upload {
         // result is dropped with it, and the file is removed.
         let work = move || {
             let result = partial.write(&bytes);
-            (partial, result)
+            // One that failed is removed here and now, before anybody is told.
+            (result.is_ok().then_some(partial), result)
         };
         let (partial, result) = self.pool.run(&self.user, work).await?;
-        self.partial = Some(partial);
+        self.partial = partial;
         result
     }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::cgroup::{self, Tree};
 use crate::disk;
+use crate::disk_ahead::DiskAhead;
 use crate::failure::{Attempt, Failure};
 use crate::ids::{self, IdMap, IdRanges};
 use crate::instance::{self, Instance};
@@ -31,6 +32,8 @@ pub(super) struct Host {
     pub ranges: IdRanges,
     /// The launcher's own UTS namespace, where it may enter others.
     pub own_uts: Option<OwnedFd>,
+    /// The disk of the one sandbox that there will be.
+    pub disk_ahead: Option<DiskAhead>,
     janitor: Option<Janitor>,
     /// Disks that the janitor is to have.
     disks: Vec<OwnedFd>,
@@ -44,6 +47,18 @@ pub(super) struct Host {
 
 impl Host {
     pub(super) fn find(settings: Settings, program: &'static [u8]) -> Result<Self, Failure> {
+        let disk = if settings.disk_in_memory {
+            disk::Kind::Memory { why: "asked for".into() }
+        } else {
+            disk::kind()
+        };
+        // First of all, so that everything else happens meanwhile. Where the template is made anew
+        // or the data directory is, there is no hurry.
+        let wanted = settings.blanks > 0 && !settings.refill && disk == disk::Kind::Image;
+        let disk_ahead = match wanted && settings.data_dir.is_dir() {
+            true => DiskAhead::start(&settings.data_dir, settings.blank, settings.fault),
+            false => None,
+        };
         let instance = Instance::new(&settings)?;
         let found = if settings.without_cgroups {
             cgroup::Found { tree: None, problems: vec!["turned off by an option".into()] }
@@ -51,11 +66,6 @@ impl Host {
             cgroup::discover(&instance.cgroup_name())
         };
         instance.record(found.tree.as_ref())?;
-        let disk = if settings.disk_in_memory {
-            disk::Kind::Memory { why: "asked for".into() }
-        } else {
-            disk::kind()
-        };
         Ok(Self {
             filter: Program::compile()?,
             instance,
@@ -66,6 +76,7 @@ impl Host {
             sealed: None,
             ranges: IdRanges::default(),
             own_uts: super::namer::own_uts()?,
+            disk_ahead,
             janitor: None,
             disks: Vec::new(),
             sweeper: None,

@@ -105,11 +105,14 @@ impl Launcher<'_> {
     ) -> Result<(), Failure> {
         let (ours, init) = Channel::pair().tried("make a channel")?;
         let (report, builders) = Channel::pair().tried("make a channel")?;
+        // Nobody but this builder may wait for it.
+        let ahead = self.host.disk_ahead.take_if(|ahead| ahead.fits(slot.shape));
         match fork_into(0, Parentage::Child, None).map_err(builder::no_namespaces)? {
             Forked::Child => builder::main(&Plan {
                 settings: &self.host.settings,
                 group: slot.group.clone(),
                 disk: &self.host.disk,
+                disk_ahead: ahead.as_ref(),
                 size: slot.shape.into(),
                 ids: slot.ids,
                 mounts,

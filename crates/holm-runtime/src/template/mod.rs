@@ -94,7 +94,7 @@ fn ready(skeleton: PathBuf, trees: Vec<(String, Option<PathBuf>)>) -> Ready {
 }
 
 /// `usr`, and what a host without a merged /usr has beside it.
-fn host_trees() -> Vec<String> {
+pub(crate) fn host_trees() -> Vec<String> {
     let is_dir =
         |name: &&str| std::fs::symlink_metadata(format!("/{name}")).is_ok_and(|meta| meta.is_dir());
     ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"]
