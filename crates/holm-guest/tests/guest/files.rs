@@ -77,6 +77,37 @@ fn case_28_only_regular_files_are_read_and_written() {
 }
 
 #[test]
+fn case_27_nothing_is_made_on_the_way_to_somewhere_else() {
+    with_guest(async |guest| {
+        guest
+            .sh("mkfifo pipe; mkdir -p there/below; ln -s there/below link; ln -s no/where lost")
+            .await;
+        let names = || {
+            let list = std::fs::read_dir(&guest.work).unwrap();
+            let mut names: Vec<_> = list.map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        let before = names();
+        for path in ["a/../pipe", "a/b/../../pipe", "a/..", "a/../there", "there/a/../../pipe"] {
+            refused(path, put(guest, path, None, b"x").await);
+            assert_eq!(names(), before, "{path}");
+        }
+        for path in ["lost/../f", "lost/a/../f", "lost/../../work/f"] {
+            assert!(put(guest, path, None, b"x").await.is_err(), "{path}");
+            assert_eq!(names(), before, "{path}");
+        }
+        // Links that exist mean what the kernel says: this is `there/f`.
+        put(guest, "link/../f", None, b"x").await.unwrap();
+        assert_eq!(std::fs::read(guest.work.join("there/f")).unwrap(), b"x");
+        assert_eq!(names(), before);
+        put(guest, "a/b/../../c/../d/e", None, b"y").await.unwrap();
+        assert_eq!(std::fs::read(guest.work.join("d/e")).unwrap(), b"y");
+        assert_eq!(names().len(), before.len() + 1, "only `d` is new");
+    });
+}
+
+#[test]
 fn case_30_sizes_and_quotes_do_not_matter() {
     with_guest(async |guest| {
         let text = "'\" $(id) `id` \\ \r\n";
