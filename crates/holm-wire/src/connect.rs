@@ -140,6 +140,12 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
+    /// True when nothing of a next frame is there.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
     /// The next whole frame, if one is there.
     ///
     /// # Errors

@@ -93,7 +93,7 @@ fn case_27_nothing_is_made_on_the_way_to_somewhere_else() {
             refused(path, put(guest, path, None, b"x").await);
             assert_eq!(names(), before, "{path}");
         }
-        for path in ["lost/../f", "lost/a/../f", "lost/../../work/f"] {
+        for path in ["lost/../f", "lost/a/../f", "lost/../there/f"] {
             assert!(put(guest, path, None, b"x").await.is_err(), "{path}");
             assert_eq!(names(), before, "{path}");
         }
