@@ -5,6 +5,7 @@ use std::ffi::CString;
 
 use holm_wire::connect::{Code, Error};
 use holm_wire::filesystem::WriteInfo;
+use holm_wire::reason::Reason;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, Response, header};
@@ -35,10 +36,11 @@ struct Failure<'a> {
 }
 
 pub(super) fn failure(error: &Error) -> Response<Reply> {
-    let status = match error.code {
-        Code::ResourceExhausted if error.message.contains("disk full") => 507,
-        Code::AlreadyExists | Code::FailedPrecondition => 400,
-        other => other.http_status(),
+    let status = match (error.reason, error.code) {
+        (Some(Reason::DiskFull), _) => 507,
+        (Some(Reason::TooLarge), _) => 413,
+        (None, Code::AlreadyExists | Code::FailedPrecondition) => 400,
+        (None, other) => other.http_status(),
     };
     plain(status, &error.message)
 }

@@ -4,6 +4,7 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
 
 use holm_wire::client::{ClientError, Upload};
 use holm_wire::connect::Code;
+use holm_wire::reason::Reason;
 
 use crate::harness::{Guest, with_guest};
 
@@ -216,7 +217,10 @@ fn a_full_disk_is_named_and_leaves_nothing() {
         // The signal that goes with it would end the guest, were it not ignored.
         let result = put(guest, "big", None, &vec![0; 2 << 20]).await;
         match result {
-            Err(ClientError::Guest(error)) => assert_eq!(error.code, Code::ResourceExhausted),
+            Err(ClientError::Guest(error)) => {
+                let want = (Code::ResourceExhausted, Some(Reason::TooLarge));
+                assert_eq!((error.code, error.reason), want, "{error}");
+            }
             other => panic!("{other:?}"),
         }
         assert_eq!(std::fs::read_dir(&guest.work).unwrap().count(), 0);
