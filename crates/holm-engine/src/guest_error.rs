@@ -2,6 +2,7 @@
 
 use holm_wire::client::ClientError;
 use holm_wire::connect::Code;
+use holm_wire::reason::Reason;
 
 use crate::text::shorten;
 use crate::{Error, ErrorKind};
@@ -53,14 +54,13 @@ fn kind(said: &holm_wire::connect::Error, about: About) -> ErrorKind {
         // `user: root` where the host gives no root inside; the text names the mend.
         (Code::FailedPrecondition, _) => ErrorKind::PermissionDenied,
         (Code::PermissionDenied | Code::Unauthenticated, _) => ErrorKind::PermissionDenied,
-        // One code for every kind of "full"; only disks are about the file.
-        (Code::ResourceExhausted, About::File) if said.message.contains("disk full") => {
-            ErrorKind::DiskFull
-        }
-        (Code::ResourceExhausted, About::File) if said.message.contains("too large") => {
-            ErrorKind::TooLarge
-        }
-        (Code::ResourceExhausted, _) => ErrorKind::Capacity,
+        // One code for everything that can be used up; only disks are about the file.
+        (Code::ResourceExhausted, About::File) => match said.reason {
+            Some(Reason::DiskFull) => ErrorKind::DiskFull,
+            Some(Reason::TooLarge) => ErrorKind::TooLarge,
+            None => ErrorKind::Capacity,
+        },
+        (Code::ResourceExhausted, About::Command) => ErrorKind::Capacity,
         (Code::OutOfRange, _) => ErrorKind::TooLarge,
         (Code::DeadlineExceeded, _) => ErrorKind::Timeout,
         _ => ErrorKind::Unavailable,
@@ -72,8 +72,13 @@ mod tests {
     use super::*;
 
     fn check(code: Code, text: &str, about: About, want: ErrorKind) {
-        let error = ClientError::Guest(holm_wire::connect::Error::new(code, text));
-        let got = from_guest(&error, about);
+        check_reason(code, None, text, about, want);
+    }
+
+    fn check_reason(code: Code, why: Option<Reason>, text: &str, about: About, want: ErrorKind) {
+        let mut said = holm_wire::connect::Error::new(code, text);
+        said.reason = why;
+        let got = from_guest(&ClientError::Guest(said), about);
         assert_eq!((got.kind, got.public.as_str()), (want, text));
     }
 
@@ -82,12 +87,26 @@ mod tests {
         check(Code::NotFound, "x", About::File, ErrorKind::FileNotFound);
         check(Code::NotFound, "x", About::Command, ErrorKind::InvalidArgument);
         check(Code::InvalidArgument, "it is a directory", About::File, ErrorKind::FileInvalid);
-        check(Code::ResourceExhausted, "disk full", About::File, ErrorKind::DiskFull);
+        check(Code::ResourceExhausted, "disk full, too large", About::File, ErrorKind::Capacity);
         check(Code::ResourceExhausted, "out of memory", About::File, ErrorKind::Capacity);
         check(Code::ResourceExhausted, "no process left", About::Command, ErrorKind::Capacity);
         check(Code::PermissionDenied, "x", About::File, ErrorKind::PermissionDenied);
         check(Code::FailedPrecondition, "x", About::Command, ErrorKind::PermissionDenied);
         check(Code::Internal, "x", About::File, ErrorKind::Unavailable);
+    }
+
+    #[test]
+    fn what_is_used_up_is_told_by_its_reason_and_never_by_text() {
+        let exhausted = Code::ResourceExhausted;
+        for (why, file) in [
+            (Some(Reason::DiskFull), ErrorKind::DiskFull),
+            (Some(Reason::TooLarge), ErrorKind::TooLarge),
+            (None, ErrorKind::Capacity),
+        ] {
+            check_reason(exhausted, why, "any words", About::File, file);
+            check_reason(exhausted, why, "any words", About::Command, ErrorKind::Capacity);
+            check_reason(Code::NotFound, why, "any words", About::File, ErrorKind::FileNotFound);
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use holm_wire::connect::{Code, Error};
+use holm_wire::reason::Reason;
 use rustix::io::Errno;
 
 /// What calls give.
@@ -41,10 +42,15 @@ pub fn file(doing: &str, path: &str, error: Errno) -> Error {
         _ => (Code::Internal, ""),
     };
     let shown = shorten(path);
-    if text.is_empty() {
+    let said = if text.is_empty() {
         Error::new(code, format!("cannot {doing} {shown}: {error}"))
     } else {
         Error::new(code, format!("cannot {doing} {shown}: {text}"))
+    };
+    match error {
+        Errno::NOSPC | Errno::DQUOT => said.because(Reason::DiskFull),
+        Errno::FBIG => said.because(Reason::TooLarge),
+        _ => said,
     }
 }
 
@@ -73,9 +79,17 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_named() {
-        let error = file("write", "/x", Errno::NOSPC);
-        assert_eq!(error.code, Code::ResourceExhausted);
-        assert!(error.message.contains("disk full"));
+    fn what_is_used_up_is_named() {
+        for (errno, reason, text) in [
+            (Errno::NOSPC, Some(Reason::DiskFull), "disk full"),
+            (Errno::DQUOT, Some(Reason::DiskFull), "disk full"),
+            (Errno::FBIG, Some(Reason::TooLarge), "too large"),
+            (Errno::NOMEM, None, "out of memory"),
+            (Errno::MFILE, None, "open files"),
+        ] {
+            let error = file("write", "/x", errno);
+            assert_eq!((error.code, error.reason), (Code::ResourceExhausted, reason), "{errno}");
+            assert!(error.message.contains(text), "{error}");
+        }
     }
 }

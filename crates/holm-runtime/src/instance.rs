@@ -3,6 +3,7 @@
 //! Every holm has an id. The lock file of an id is held by the launcher for as long as it lives, so
 //! an id without a holder is dead, and whatever carries it may be removed by the next start.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -83,6 +84,29 @@ pub(crate) fn others(settings: &Settings, own: &str) -> bool {
     list.is_ok_and(|list| {
         list.flatten().any(|e| e.file_name() != own && e.file_type().is_ok_and(|t| t.is_dir()))
     })
+}
+
+/// Ids of all instances of a data directory that live. `None` when that cannot be told at this
+/// moment, because one is starting or a sweep is under way.
+pub(crate) fn living(data_dir: &Path) -> Option<BTreeSet<String>> {
+    let all = data_dir.join("instances");
+    if !all.exists() {
+        return Some(BTreeSet::new());
+    }
+    // Without it, our look at a lock could make the start of its instance fail.
+    let guard = open_lock(&all).ok()?;
+    rustix::fs::flock(&guard, FlockOperation::NonBlockingLockExclusive).ok()?;
+    let mut living = BTreeSet::new();
+    for entry in std::fs::read_dir(&all).ok()? {
+        let dir = entry.ok()?.path();
+        if dir.is_dir() {
+            let lock = open_lock(&dir).ok()?;
+            if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+                living.insert(dir.file_name()?.to_str()?.to_owned());
+            }
+        }
+    }
+    Some(living)
 }
 
 /// Removes what dead instances of the same directories have left.

@@ -3,6 +3,8 @@
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 
+use crate::reason::Reason;
+
 /// Media type of unary calls.
 pub const UNARY_JSON: &str = "application/json";
 /// Media type of streams.
@@ -66,12 +68,23 @@ pub struct Error {
     /// What happened, to what, and what to do next.
     #[serde(default)]
     pub message: String,
+    /// The same for programs, where the code is too coarse.
+    #[serde(default, rename = "details", with = "crate::reason")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
 }
 
 impl Error {
     /// An error of `code` that says `message`.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), reason: None }
+    }
+
+    /// Adds the reason.
+    #[must_use]
+    pub fn because(mut self, reason: Reason) -> Self {
+        self.reason = Some(reason);
+        self
     }
 }
 
@@ -138,6 +151,12 @@ impl Decoder {
     /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
+    }
+
+    /// True when nothing of a next frame is there.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
     }
 
     /// The next whole frame, if one is there.

@@ -169,7 +169,19 @@ pub struct WatcherEvents {
     pub events: Vec<FilesystemEvent>,
 }
 
-/// One row of the answer to `POST /files`.
+/// Body of `POST /files/compose`: the sources become one file and are removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ComposeRequest {
+    /// In the order of their content.
+    pub source_paths: Vec<String>,
+    /// The file that they become.
+    pub destination: String,
+    /// As whom.
+    pub username: Option<String>,
+}
+
+/// One row of the answer to `POST /files`; the answer to `POST /files/compose`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WriteInfo {

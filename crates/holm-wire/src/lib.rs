@@ -14,6 +14,7 @@ pub mod filesystem;
 pub mod guest;
 pub mod paths;
 pub mod process;
+pub mod reason;
 
 /// The envd version whose features the guest implements (`reference`: E2B SDKs gate on it).
 pub const ENVD_VERSION: &str = "0.6.4";

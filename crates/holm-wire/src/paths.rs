@@ -8,6 +8,7 @@ pub mod process {
     pub const CONNECT: &str = "/process.Process/Connect";
     pub const LIST: &str = "/process.Process/List";
     pub const SEND_INPUT: &str = "/process.Process/SendInput";
+    pub const STREAM_INPUT: &str = "/process.Process/StreamInput";
     pub const CLOSE_STDIN: &str = "/process.Process/CloseStdin";
     pub const SEND_SIGNAL: &str = "/process.Process/SendSignal";
     pub const UPDATE: &str = "/process.Process/Update";
@@ -52,4 +53,5 @@ pub mod http {
     pub const METRICS: &str = "/metrics";
     pub const ENVS: &str = "/envs";
     pub const FILES: &str = "/files";
+    pub const COMPOSE: &str = "/files/compose";
 }

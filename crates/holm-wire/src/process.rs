@@ -179,6 +179,25 @@ pub struct SendInputRequest {
     pub input: ProcessInput,
 }
 
+/// One message of the client stream `StreamInput` (a protobuf oneof: one key).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StreamInputRequest {
+    /// Which process; always the first message.
+    Start(SelectRequest),
+    /// Input for it.
+    Data(StreamInputData),
+    /// The caller lives and has nothing to send.
+    Keepalive(Empty),
+}
+
+/// Input in a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamInputData {
+    /// What to write.
+    pub input: ProcessInput,
+}
+
 /// Request of `SendSignal`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SendSignalRequest {

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use holm_engine::{
     CommandResult, CreateSandbox, Engine, EngineSettings, ErrorKind, RunCommand, SandboxId,
 };
-use holm_wire::connect::Code;
+use holm_wire::connect::{Code, Error};
+use holm_wire::reason::Reason;
 
 use crate::support::{FakeDriver, engine, settings, until};
 
@@ -197,10 +198,12 @@ async fn case_34_lists_come_in_pages() {
 async fn file_errors_have_a_kind_and_name_the_path() {
     let (engine, driver) = engine(EngineSettings { max_write: 10, ..settings() });
     driver.guest.lock().unwrap().refuses = vec![
-        ("/full", Code::ResourceExhausted, "disk full"),
-        ("/mine", Code::PermissionDenied, "permission denied"),
-        ("/dir", Code::InvalidArgument, "it is a directory"),
-        ("/odd", Code::Internal, "odd"),
+        ("/full", Error::new(Code::ResourceExhausted, "no room").because(Reason::DiskFull)),
+        ("/large", Error::new(Code::ResourceExhausted, "no room").because(Reason::TooLarge)),
+        ("/busy", Error::new(Code::ResourceExhausted, "disk full? too large? no: files")),
+        ("/mine", Error::new(Code::PermissionDenied, "permission denied")),
+        ("/dir", Error::new(Code::InvalidArgument, "it is a directory")),
+        ("/odd", Error::new(Code::Internal, "odd")),
     ];
     let id = engine.sandbox_create(CreateSandbox::default()).await.unwrap().id;
     let write = async |path: &str, mode, bytes: &'static [u8]| {
@@ -208,6 +211,8 @@ async fn file_errors_have_a_kind_and_name_the_path() {
     };
     for (path, kind) in [
         ("/full/x", ErrorKind::DiskFull),
+        ("/large/x", ErrorKind::TooLarge),
+        ("/busy/x", ErrorKind::Capacity),
         ("/mine/x", ErrorKind::PermissionDenied),
         ("/dir/x", ErrorKind::FileInvalid),
         ("/odd/x", ErrorKind::Unavailable),

@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use holm_engine::{CreateSandbox, Engine, ErrorKind, Language, RunCode, SandboxId};
-use holm_wire::connect::Code;
+use holm_wire::connect::{Code, Error};
+use holm_wire::reason::Reason;
 
 use crate::support::{FakeDriver, engine, settings, until};
 
@@ -12,7 +13,7 @@ const ALL: [&str; 4] = ["python3", "node", "bash", "Rscript"];
 
 async fn start(
     programs: &[&'static str],
-    refuses: &[(&'static str, Code, &'static str)],
+    refuses: &[(&'static str, Error)],
 ) -> (Engine, std::sync::Arc<FakeDriver>, SandboxId) {
     let (engine, driver) = engine(settings());
     driver.guest.lock().unwrap().programs = programs.to_vec();
@@ -75,7 +76,7 @@ async fn a_script_of_5_mb_runs() {
 
 #[tokio::test]
 async fn case_23_without_a_temporary_directory_the_home_serves() {
-    let refused = ("/tmp/", Code::PermissionDenied, "permission denied");
+    let refused = ("/tmp/", Error::new(Code::PermissionDenied, "permission denied"));
     let (engine, driver, id) = start(&ALL, &[refused]).await;
     engine.code_run(&id, code(Language::Python, "1")).await.unwrap();
     let argv = driver.last().guest.shared.last_run.lock().unwrap().argv.clone();
@@ -84,8 +85,11 @@ async fn case_23_without_a_temporary_directory_the_home_serves() {
 
 #[tokio::test]
 async fn case_36_a_full_disk_is_said_and_nothing_is_tried_elsewhere() {
-    let (engine, _driver, id) =
-        start(&ALL, &[("/tmp/", Code::ResourceExhausted, "disk full")]).await;
+    let (engine, _driver, id) = start(
+        &ALL,
+        &[("/tmp/", Error::new(Code::ResourceExhausted, "no").because(Reason::DiskFull))],
+    )
+    .await;
     let error = engine.code_run(&id, code(Language::Python, "1")).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::DiskFull);
 }

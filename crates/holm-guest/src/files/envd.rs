@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::entry;
 use super::path::{absolute, show};
-use super::write::make_directories;
+use super::write::{direct, make_directories};
 use crate::errors::{self, Result, invalid, shorten};
 use crate::identity::{Names, User};
 use crate::state::Guest;
@@ -60,7 +60,7 @@ pub async fn stat(guest: &Guest, user: &str, request: PathRequest) -> Result<Ent
 pub async fn make_dir(guest: &Guest, user: &str, request: PathRequest) -> Result<EntryResponse> {
     let (user, path) = target(guest, user, &request.path)?;
     let work = move || {
-        let path = trimmed(&path);
+        let path = direct(&trimmed(&path));
         match make_directories(&path) {
             Ok(true) => described("make", &path),
             Ok(false) => Err(errors::file("make", &show(&path), Errno::EXIST)),
@@ -81,7 +81,7 @@ pub async fn rename(guest: &Guest, user: &str, request: MoveRequest) -> Result<E
     let (user, source) = target(guest, user, &request.source)?;
     let (_, destination) = target(guest, &user.name, &request.destination)?;
     let work = move || {
-        let (source, destination) = (trimmed(&source), trimmed(&destination));
+        let (source, destination) = (trimmed(&source), direct(&trimmed(&destination)));
         rustix::fs::statat(CWD, &source, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|error| errors::file("move", &show(&source), error))?;
         let bytes = destination.to_bytes();

@@ -5,18 +5,21 @@ use std::ffi::CString;
 
 use holm_wire::connect::{Code, Error};
 use holm_wire::filesystem::WriteInfo;
+use holm_wire::reason::Reason;
 use hyper::body::Incoming;
+use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, Response, header};
 use serde::Serialize;
 
 use super::envd::target;
-use super::http::{Upload, send};
+use super::gzip::{Coding, Content};
+use super::http::{Upload, discard, send};
 use super::multipart::{Event, Parser, boundary};
 use super::path::show;
 use super::query::Query;
 use crate::errors::{Result, invalid};
 use crate::identity::User;
-use crate::server::body::{Reply, next_part, respond};
+use crate::server::body::{Reply, respond};
 use crate::server::rpc;
 use crate::state::{Guest, Shared};
 
@@ -32,11 +35,12 @@ struct Failure<'a> {
     message: &'a str,
 }
 
-fn failure(error: &Error) -> Response<Reply> {
-    let status = match error.code {
-        Code::ResourceExhausted if error.message.contains("disk full") => 507,
-        Code::AlreadyExists | Code::FailedPrecondition => 400,
-        other => other.http_status(),
+pub(super) fn failure(error: &Error) -> Response<Reply> {
+    let status = match (error.reason, error.code) {
+        (Some(Reason::DiskFull), _) => 507,
+        (Some(Reason::TooLarge), _) => 413,
+        (None, Code::AlreadyExists | Code::FailedPrecondition) => 400,
+        (None, other) => other.http_status(),
     };
     plain(status, &error.message)
 }
@@ -54,9 +58,9 @@ fn user_of(query: &Query, headers: &HeaderMap) -> Result<String> {
 
 /// `GET /files`.
 pub async fn download(guest: Shared, request: Request<Incoming>) -> Response<Reply> {
-    if refuses_identity(request.headers()) {
-        return plain(406, "files are sent as they are (identity)");
-    }
+    let Some(coding) = Coding::accepted(request.headers()) else {
+        return plain(406, "files are sent as they are (identity) or compressed (gzip)");
+    };
     let result = async {
         let query = Query::parse(request.uri().query());
         let user = user_of(&query, request.headers())?;
@@ -65,60 +69,46 @@ pub async fn download(guest: Shared, request: Request<Incoming>) -> Response<Rep
             return Err(invalid("`path` is missing"));
         }
         let (user, path) = target(&guest, &user, path)?;
-        send(&guest.files, &user, path, 0, 0).await
+        send(&guest.files, &user, path, (0, 0), coding).await
     };
     result.await.unwrap_or_else(|error| failure(&error))
 }
 
-/// True when the caller cannot take bytes as they are.
-fn refuses_identity(headers: &HeaderMap) -> bool {
-    let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok());
-    let forbidden = |coding: &str| {
-        accepted.unwrap_or("").split(',').any(|one| {
-            let mut parts = one.split(';').map(str::trim);
-            let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(coding));
-            named
-                && parts.any(|part| {
-                    let weight = part.strip_prefix("q=").and_then(|weight| weight.parse().ok());
-                    weight.is_some_and(|weight: f32| weight <= 0.0)
-                })
-        })
-    };
-    forbidden("identity") || forbidden("*")
-}
-
 /// `POST /files`.
 pub async fn upload(guest: Shared, request: Request<Incoming>) -> Response<Reply> {
-    let encoding = request.headers().get(header::CONTENT_ENCODING);
-    if encoding.is_some_and(|value| value != "identity") {
-        return plain(415, "compressed uploads are not supported; send the bytes as they are");
-    }
-    match store(&guest, request).await {
+    let Some(coding) = Coding::sent(request.headers()) else {
+        return plain(415, "uploads are taken as they are (identity) or compressed (gzip)");
+    };
+    let (head, body) = request.into_parts();
+    let mut content = Content::new(body, coding);
+    match store(&guest, &head, &mut content).await {
         Ok(written) => rpc::reply(Ok(written)),
-        Err(error) => failure(&error),
+        Err(error) => {
+            discard(content.body()).await;
+            failure(&error)
+        }
     }
 }
 
-async fn store(guest: &Guest, request: Request<Incoming>) -> Result<Vec<WriteInfo>> {
-    let query = Query::parse(request.uri().query());
-    let user = user_of(&query, request.headers())?;
-    let attributes = attributes(request.headers())?;
+async fn store(guest: &Guest, head: &Parts, content: &mut Content) -> Result<Vec<WriteInfo>> {
+    let query = Query::parse(head.uri.query());
+    let user = user_of(&query, &head.headers)?;
+    let attributes = attributes(&head.headers)?;
     let named = query.text("path")?.to_owned();
-    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let kind = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let Some(boundary) = boundary(kind.unwrap_or("")) else {
         if named.is_empty() {
             return Err(invalid("`path` is missing"));
         }
-        let mut body = request.into_body();
         let (user, path) = target(guest, &user, &named)?;
         let mut upload = begin(guest, &user, &path, &attributes).await?;
-        while let Some(part) = next_part(&mut body).await? {
+        while let Some(part) = content.next().await? {
             upload.write(&part).await?;
         }
         upload.finish().await?;
         return Ok(vec![info(&path, attributes)]);
     };
-    form(guest, &user, &named, &attributes, Parser::new(&boundary), request.into_body()).await
+    form(guest, &user, &named, &attributes, Parser::new(&boundary), content).await
 }
 
 async fn begin(
@@ -139,11 +129,11 @@ async fn form(
     named: &str,
     attributes: &BTreeMap<String, String>,
     mut parser: Parser,
-    mut body: Incoming,
+    content: &mut Content,
 ) -> Result<Vec<WriteInfo>> {
     let mut written = Vec::new();
     let mut current: Option<(Upload, CString)> = None;
-    while let Some(part) = next_part(&mut body).await? {
+    while let Some(part) = content.next().await? {
         parser.push(&part);
         while let Some(event) = parser.next()? {
             match event {
@@ -185,7 +175,7 @@ async fn form(
     Err(invalid("the form ends before its last boundary"))
 }
 
-fn info(path: &CString, metadata: BTreeMap<String, String>) -> WriteInfo {
+pub(super) fn info(path: &CString, metadata: BTreeMap<String, String>) -> WriteInfo {
     let path = show(path);
     let name = path.rsplit('/').next().unwrap_or("").to_owned();
     WriteInfo { name, path, r#type: "file".to_owned(), metadata }

@@ -14,12 +14,13 @@ use hyper::body::Incoming;
 use hyper::{HeaderMap, Request, Response, header};
 
 use super::entry::METADATA;
+use super::gzip::{Coding, Packer};
 use super::path::{absolute_bytes, show};
 use super::pool::Pool;
 use super::query::Query;
 use super::read::{self, CHUNK};
 use super::write::Partial;
-use crate::errors::{Result, invalid};
+use crate::errors::{Result, internal, invalid};
 use crate::identity::User;
 use crate::server::body::{Reply, Source, next_part};
 use crate::server::rpc::{self, failure};
@@ -38,7 +39,7 @@ pub async fn download(guest: Shared, request: Request<Incoming>) -> Response<Rep
     let result = async {
         let (user, path, query) = target(&guest, &request)?;
         let (offset, limit) = (query.number("offset", 10)?, query.number("limit", 10)?);
-        send(&guest.files, &user, path, offset, limit).await
+        send(&guest.files, &user, path, (offset, limit), Coding::Identity).await
     };
     result.await.unwrap_or_else(|error| failure(&error))
 }
@@ -49,7 +50,7 @@ enum Found {
     Large(File, u64),
 }
 
-/// Opens a file and sends it.
+/// Opens a file and sends it, from an offset and up to a limit (0: all).
 ///
 /// # Errors
 /// When it cannot be read, or is not a regular file.
@@ -57,8 +58,8 @@ pub async fn send(
     pool: &Pool,
     user: &User,
     path: CString,
-    offset: u64,
-    limit: u64,
+    (offset, limit): (u64, u64),
+    coding: Coding,
 ) -> Result<Response<Reply>> {
     let named = path.clone();
     let open = move || {
@@ -71,6 +72,10 @@ pub async fn send(
                 Found::Whole(opened.read_at(&named, offset, most)?)
             }
             Some(length) => Found::Large(opened.file, length),
+        };
+        let found = match (found, coding) {
+            (Found::Whole(bytes), Coding::Gzip) => Found::Whole(packed(&bytes)?),
+            (found, _) => found,
         };
         Ok((found, size, mode))
     };
@@ -85,9 +90,10 @@ pub async fn send(
                 file: Arc::new(file),
                 offset,
                 left,
+                packer: (coding == Coding::Gzip).then(Packer::new),
                 reading: None,
             };
-            (Reply::parts(source), Some(left))
+            (Reply::parts(source), (coding == Coding::Identity).then_some(left))
         }
     };
     let mut response = Response::new(reply);
@@ -95,6 +101,9 @@ pub async fn send(
     put(headers, "content-type", "application/octet-stream");
     put(headers, "x-holm-size", &size.to_string());
     put(headers, "x-holm-mode", &format!("{mode:o}"));
+    if coding == Coding::Gzip {
+        put(headers, "content-encoding", "gzip");
+    }
     if let Some(length) = length {
         put(headers, "content-length", &length.to_string());
     }
@@ -107,7 +116,13 @@ pub(super) fn put(headers: &mut HeaderMap, name: &'static str, value: &str) {
     }
 }
 
-type Reading = Pin<Box<dyn Future<Output = Result<Result<Vec<u8>>>>>>;
+fn packed(bytes: &[u8]) -> Result<Vec<u8>> {
+    Packer::new().pack(bytes, true).map_err(|error| internal("cannot compress", error))
+}
+
+/// How much was read, and what of it goes out now.
+type Part = Result<(u64, Vec<u8>)>;
+type Reading = Pin<Box<dyn Future<Output = Result<(Option<Packer>, Part)>>>>;
 
 /// A large file, read part by part as the peer takes them.
 struct FileSource {
@@ -117,6 +132,7 @@ struct FileSource {
     file: Arc<File>,
     offset: u64,
     left: u64,
+    packer: Option<Packer>,
     reading: Option<Reading>,
 }
 
@@ -126,31 +142,55 @@ impl Source for FileSource {
         context: &mut Context<'_>,
     ) -> Poll<Option<std::io::Result<Bytes>>> {
         let this = &mut *self;
-        if this.left == 0 {
-            return Poll::Ready(None);
-        }
-        let reading = this.reading.get_or_insert_with(|| {
-            let most = usize::try_from(this.left).unwrap_or(CHUNK).min(CHUNK);
-            let (file, path, offset) = (Arc::clone(&this.file), this.path.clone(), this.offset);
-            let (pool, user) = (this.pool.clone(), this.user.clone());
-            Box::pin(async move {
-                pool.run(&user, move || read::read_at(&file, &path, offset, most)).await
-            })
-        });
-        let result = std::task::ready!(reading.as_mut().poll(context));
-        this.reading = None;
-        match result.and_then(|inner| inner) {
-            // The file became shorter: the length that was promised cannot be kept.
-            Ok(bytes) if bytes.is_empty() => {
-                Poll::Ready(Some(Err(std::io::ErrorKind::UnexpectedEof.into())))
+        while this.left > 0 {
+            let result = std::task::ready!(this.reading().as_mut().poll(context));
+            this.reading = None;
+            let result = result.and_then(|(packer, part)| {
+                this.packer = packer;
+                part
+            });
+            match result {
+                // The file became shorter: the length that was promised cannot be kept.
+                Ok((0, _)) => {
+                    return Poll::Ready(Some(Err(std::io::ErrorKind::UnexpectedEof.into())));
+                }
+                Ok((length, bytes)) => {
+                    this.offset += length;
+                    this.left = this.left.saturating_sub(length);
+                    if !bytes.is_empty() {
+                        return Poll::Ready(Some(Ok(Bytes::from(bytes))));
+                    }
+                }
+                Err(error) => return Poll::Ready(Some(Err(std::io::Error::other(error)))),
             }
-            Ok(bytes) => {
-                this.offset += bytes.len() as u64;
-                this.left = this.left.saturating_sub(bytes.len() as u64);
-                Poll::Ready(Some(Ok(Bytes::from(bytes))))
-            }
-            Err(error) => Poll::Ready(Some(Err(std::io::Error::other(error)))),
         }
+        Poll::Ready(None)
+    }
+}
+
+impl FileSource {
+    /// The read under way, or a new one. Compressing is work for the file threads as well.
+    fn reading(&mut self) -> &mut Reading {
+        self.reading.get_or_insert_with(|| {
+            let (left, offset, mut packer) = (self.left, self.offset, self.packer.take());
+            let most = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
+            let (file, path) = (Arc::clone(&self.file), self.path.clone());
+            let work = move || {
+                let part = read::read_at(&file, &path, offset, most).and_then(|bytes| {
+                    let length = bytes.len() as u64;
+                    let out = match &mut packer {
+                        Some(packer) => packer
+                            .pack(&bytes, length >= left)
+                            .map_err(|error| internal("cannot compress", error))?,
+                        None => bytes,
+                    };
+                    Ok((length, out))
+                });
+                (packer, part)
+            };
+            let (pool, user) = (self.pool.clone(), self.user.clone());
+            Box::pin(async move { pool.run(&user, work).await })
+        })
     }
 }
 
@@ -181,7 +221,7 @@ pub async fn upload(guest: Shared, request: Request<Incoming>) -> Response<Reply
 /// the answer. A sender of more than this sees that.
 const MAX_DISCARD: usize = 256 << 20;
 
-async fn discard(body: &mut Incoming) {
+pub(super) async fn discard(body: &mut Incoming) {
     let mut left = MAX_DISCARD;
     while let Ok(Some(part)) = next_part(body).await {
         let Some(rest) = left.checked_sub(part.len()) else { return };

@@ -1,8 +1,10 @@
 //! Files of the sandbox, always handled as the acting user, so that the kernel checks its rights.
 
+pub mod compose;
 pub mod entry;
 pub mod envd;
 pub mod envd_http;
+pub mod gzip;
 pub mod http;
 pub mod list_tree;
 pub mod multipart;

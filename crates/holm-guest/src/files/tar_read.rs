@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use super::path::show;
 use super::tar::BLOCK;
 use super::tar_field::{broken, number, trimmed};
-use super::write::make_directories;
+use super::write::{direct, make_directories};
 use crate::errors::{self, Result, invalid, shorten};
 
 /// Most bytes of a pax record block or a long name.
@@ -80,6 +80,7 @@ impl Consumer {
     pub fn new(path: &CStr, chown: bool) -> Result<Self> {
         let shown = show(path);
         let failed = |error| errors::file("unpack into", &shown, error);
+        let path = &direct(path);
         make_directories(path).map_err(failed)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(CWD, path, flags, Mode::empty()).map_err(failed)?;

@@ -72,12 +72,37 @@ pub fn make_directories(path: &CStr) -> rustix::io::Result<bool> {
     }
 }
 
+/// `path` without detours through directories that do not exist: `missing/..` is where one was
+/// before. So nothing is made on the way to somewhere else, least of all for a write that is then
+/// refused. What exists, links included, is left to the kernel.
+pub fn direct(path: &CStr) -> CString {
+    let bytes = path.to_bytes();
+    let mut way: Vec<u8> = Vec::with_capacity(bytes.len());
+    for part in bytes.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
+        if part == b".." && !way.is_empty() && !way.ends_with(b"/..") && is_missing(&way) {
+            way.truncate(way.iter().rposition(|byte| *byte == b'/').unwrap_or(0));
+            continue;
+        }
+        way.push(b'/');
+        way.extend_from_slice(part);
+    }
+    if way.is_empty() || bytes.ends_with(b"/") {
+        way.push(b'/');
+    }
+    CString::new(way).unwrap_or_else(|_| path.to_owned())
+}
+
+fn is_missing(path: &[u8]) -> bool {
+    rustix::fs::lstat(path).is_err_and(|errno| errno == Errno::NOENT)
+}
+
 /// Opens the directory of the file that `path` leads to, and gives its name there.
 fn locate(path: &CStr) -> Result<(OwnedFd, CString)> {
     let mut current = path.to_owned();
     let shown = show(path);
     for _ in 0..MAX_LINKS {
         let (above, name) = split(&current)?;
+        let above = direct(&above);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = match rustix::fs::open(&above, flags, Mode::empty()) {
             Err(Errno::NOENT) => {

@@ -1,5 +1,6 @@
 //! `process.Process` of envd: programs that are started, followed, fed and signalled.
 
+pub mod input;
 pub mod program;
 pub mod queue;
 pub mod registry;

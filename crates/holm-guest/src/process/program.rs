@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use holm_wire::connect::{Code, Error};
 use holm_wire::process::{
-    DataEvent, EndEvent, EventResponse, ProcessConfig, ProcessEvent, StartEvent,
+    DataEvent, EndEvent, EventResponse, ProcessConfig, ProcessEvent, ProcessInput, StartEvent,
 };
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{Mutex, Notify};
@@ -266,7 +266,11 @@ impl Program {
     ///
     /// # Errors
     /// When it has none, or nobody reads it any more.
-    pub async fn send(&self, bytes: &[u8], to_terminal: bool) -> Result<()> {
+    pub async fn feed(&self, input: &ProcessInput) -> Result<()> {
+        let (bytes, to_terminal) = match input {
+            ProcessInput::Stdin(bytes) => (bytes, false),
+            ProcessInput::Pty(bytes) => (bytes, true),
+        };
         if to_terminal != self.terminal {
             let (has, hasnt) = if self.terminal { ("pty", "stdin") } else { ("stdin", "pty") };
             return Err(invalid(format!("this process takes `{has}` input, not `{hasnt}`")));

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use holm_wire::connect::{Code, Error};
 use holm_wire::process::{
-    Empty, ListResponse, ProcessInfo, ProcessInput, ProcessSelector, SendInputRequest,
-    SendSignalRequest, UpdateRequest,
+    Empty, ListResponse, ProcessInfo, ProcessSelector, SendInputRequest, SendSignalRequest,
+    UpdateRequest,
 };
 use tokio::time::Instant;
 
@@ -80,7 +80,11 @@ impl Registry {
         ended.push_back((now, Rc::clone(program)));
     }
 
-    fn running(&self, selector: &ProcessSelector) -> Result<Rc<Program>> {
+    /// A program that runs.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub fn running(&self, selector: &ProcessSelector) -> Result<Rc<Program>> {
         let running = self.running.borrow();
         let found = running.values().rev().find(|program| matches(program, selector));
         found.cloned().ok_or_else(|| unknown(selector))
@@ -112,13 +116,9 @@ impl Registry {
     /// `SendInput`.
     ///
     /// # Errors
-    /// See [`Program::send`].
+    /// See [`Program::feed`].
     pub async fn send_input(&self, request: SendInputRequest) -> Result<Empty> {
-        let program = self.running(&request.process)?;
-        match request.input {
-            ProcessInput::Stdin(bytes) => program.send(&bytes, false).await?,
-            ProcessInput::Pty(bytes) => program.send(&bytes, true).await?,
-        }
+        self.running(&request.process)?.feed(&request.input).await?;
         Ok(Empty {})
     }
 

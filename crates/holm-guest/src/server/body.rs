@@ -84,8 +84,16 @@ impl Body for Reply {
 /// # Errors
 /// When the peer breaks off or sends nothing for a minute.
 pub async fn next_part(body: &mut Incoming) -> Result<Option<Bytes>> {
+    next_part_within(body, BODY_IDLE).await
+}
+
+/// The same with a silence of its own.
+///
+/// # Errors
+/// As [`next_part`].
+pub async fn next_part_within(body: &mut Incoming, silence: Duration) -> Result<Option<Bytes>> {
     loop {
-        let frame = tokio::time::timeout(BODY_IDLE, body.frame()).await.map_err(|_elapsed| {
+        let frame = tokio::time::timeout(silence, body.frame()).await.map_err(|_elapsed| {
             Error::new(Code::DeadlineExceeded, "the request's body stopped coming")
         })?;
         match frame {

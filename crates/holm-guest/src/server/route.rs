@@ -32,6 +32,7 @@ pub async fn answer(guest: Shared, request: Request<Incoming>) -> Response<Reply
         (&Method::GET, paths::http::ENVS) => reply(settings::environment(&guest, &request)),
         (&Method::GET, paths::http::FILES) => files::envd_http::download(guest, request).await,
         (&Method::POST, paths::http::FILES) => files::envd_http::upload(guest, request).await,
+        (&Method::POST, paths::http::COMPOSE) => files::compose::compose(guest, request).await,
         (&Method::GET, paths::guest::FILE) => files::http::download(guest, request).await,
         (&Method::PUT, paths::guest::FILE) => files::http::upload(guest, request).await,
         (&Method::GET, paths::guest::TAR) => files::tar_http::download(guest, request).await,
@@ -47,6 +48,9 @@ async fn call(guest: Shared, path: &str, request: Request<Incoming>) -> Response
     match path {
         paths::process::START => return crate::process::stream::start(guest, request).await,
         paths::process::CONNECT => return crate::process::stream::connect(guest, request).await,
+        paths::process::STREAM_INPUT => {
+            return crate::process::input::stream_input(guest, request).await;
+        }
         paths::filesystem::WATCH_DIR => return files::watch_stream::watch(guest, request).await,
         _ => {}
     }

@@ -21,7 +21,11 @@ fn media(headers: &HeaderMap) -> &str {
     value.unwrap_or("").split(';').next().unwrap_or("").trim()
 }
 
-fn parse<Q: DeserializeOwned>(bytes: &[u8]) -> Result<Q> {
+/// Reads a message.
+///
+/// # Errors
+/// When it is not JSON of that form.
+pub fn parse<Q: DeserializeOwned>(bytes: &[u8]) -> Result<Q> {
     let bytes = if bytes.is_empty() { b"{}" } else { bytes };
     serde_json::from_slice(bytes).map_err(|error| invalid(format!("not a valid request: {error}")))
 }
@@ -47,15 +51,24 @@ pub async fn unary<Q: DeserializeOwned>(request: Request<Incoming>) -> Result<Q>
     parse(&body::collect(request.into_body(), MAX_REQUEST).await?)
 }
 
+/// Refuses what is no stream of JSON messages.
+///
+/// # Errors
+/// Another content type, or compressed.
+pub fn check_stream(headers: &HeaderMap) -> Result<()> {
+    check_plain(headers)?;
+    if media(headers) != STREAM_JSON {
+        return Err(invalid(format!("the content type of this call is {STREAM_JSON}")));
+    }
+    Ok(())
+}
+
 /// Reads the one message that begins a server stream.
 ///
 /// # Errors
 /// As [`unary`], and when the envelope is broken.
 pub async fn first_message<Q: DeserializeOwned>(request: Request<Incoming>) -> Result<Q> {
-    check_plain(request.headers())?;
-    if media(request.headers()) != STREAM_JSON {
-        return Err(invalid(format!("the content type of this call is {STREAM_JSON}")));
-    }
+    check_stream(request.headers())?;
     let bytes = body::collect(request.into_body(), MAX_REQUEST).await?;
     let mut decoder = Decoder::new(MAX_REQUEST);
     decoder.push(&bytes);

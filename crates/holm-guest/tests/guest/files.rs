@@ -4,6 +4,7 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
 
 use holm_wire::client::{ClientError, Upload};
 use holm_wire::connect::Code;
+use holm_wire::reason::Reason;
 
 use crate::harness::{Guest, with_guest};
 
@@ -73,6 +74,37 @@ fn case_28_only_regular_files_are_read_and_written() {
         }
         let version = get(guest, "/proc/version").await.unwrap();
         assert!(version.starts_with(b"Linux"), "files that the kernel makes up are read");
+    });
+}
+
+#[test]
+fn case_27_nothing_is_made_on_the_way_to_somewhere_else() {
+    with_guest(async |guest| {
+        guest
+            .sh("mkfifo pipe; mkdir -p there/below; ln -s there/below link; ln -s no/where lost")
+            .await;
+        let names = || {
+            let list = std::fs::read_dir(&guest.work).unwrap();
+            let mut names: Vec<_> = list.map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        let before = names();
+        for path in ["a/../pipe", "a/b/../../pipe", "a/..", "a/../there", "there/a/../../pipe"] {
+            refused(path, put(guest, path, None, b"x").await);
+            assert_eq!(names(), before, "{path}");
+        }
+        for path in ["lost/../f", "lost/a/../f", "lost/../there/f"] {
+            assert!(put(guest, path, None, b"x").await.is_err(), "{path}");
+            assert_eq!(names(), before, "{path}");
+        }
+        // Links that exist mean what the kernel says: this is `there/f`.
+        put(guest, "link/../f", None, b"x").await.unwrap();
+        assert_eq!(std::fs::read(guest.work.join("there/f")).unwrap(), b"x");
+        assert_eq!(names(), before);
+        put(guest, "a/b/../../c/../d/e", None, b"y").await.unwrap();
+        assert_eq!(std::fs::read(guest.work.join("d/e")).unwrap(), b"y");
+        assert_eq!(names().len(), before.len() + 1, "only `d` is new");
     });
 }
 
@@ -185,7 +217,10 @@ fn a_full_disk_is_named_and_leaves_nothing() {
         // The signal that goes with it would end the guest, were it not ignored.
         let result = put(guest, "big", None, &vec![0; 2 << 20]).await;
         match result {
-            Err(ClientError::Guest(error)) => assert_eq!(error.code, Code::ResourceExhausted),
+            Err(ClientError::Guest(error)) => {
+                let want = (Code::ResourceExhausted, Some(Reason::TooLarge));
+                assert_eq!((error.code, error.reason), want, "{error}");
+            }
             other => panic!("{other:?}"),
         }
         assert_eq!(std::fs::read_dir(&guest.work).unwrap().count(), 0);

@@ -78,6 +78,11 @@ impl Guest {
 
     /// Sends bytes and reads to the end of the connection.
     pub fn raw(&self, bytes: &[u8]) -> String {
+        String::from_utf8_lossy(&self.raw_bytes(bytes)).into_owned()
+    }
+
+    /// The same for an answer that is not text.
+    pub fn raw_bytes(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = UnixStream::connect(self.socket()).unwrap();
         stream.set_read_timeout(Some(HANG)).unwrap();
         stream.write_all(bytes).unwrap();
@@ -85,7 +90,7 @@ impl Guest {
         // A connection that the guest closes with bytes unread ends in an error; what came before
         // it counts.
         let _ = stream.read_to_end(&mut answer);
-        String::from_utf8_lossy(&answer).into_owned()
+        answer
     }
 
     /// One HTTP request; gives status and body.

@@ -10,4 +10,5 @@ mod hostile;
 mod lifecycle;
 mod output;
 mod process;
+mod transfer;
 mod trees;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holm_wire::client::{ClientError, EventStream};
-use holm_wire::connect::Code;
+use holm_wire::connect::{Code, envelope};
 use holm_wire::process::{
     DataEvent, EndEvent, ListResponse, ProcessConfig, ProcessEvent, ProcessInput, ProcessSelector,
     Pty, PtySize, SelectRequest, StartRequest,
@@ -102,6 +102,63 @@ fn input_is_fed_and_closed() {
 }
 
 #[test]
+fn input_is_fed_in_one_stream() {
+    with_guest(async |guest| {
+        let head = "Content-Type: application/connect+json\r\n";
+        let feed = |messages: &[String]| {
+            let frames: Vec<u8> =
+                messages.iter().flat_map(|text| envelope(0, text.as_bytes())).collect();
+            let (status, answer) =
+                guest.http("POST", "/process.Process/StreamInput", head, &frames);
+            assert_eq!(status, 200, "{answer}");
+            answer
+        };
+        let data = |text: &str| {
+            let text = base64(text);
+            format!("{{\"data\":{{\"input\":{{\"stdin\":\"{text}\"}}}}}}")
+        };
+        let keepalive = || "{\"keepalive\":{}}".to_owned();
+        let (pid, mut stream) = start(guest, shell("head -n 2000")).await;
+        let select = |pid: u32| format!("{{\"start\":{{\"process\":{{\"pid\":{pid}}}}}}}");
+        let mut messages = vec![keepalive(), select(pid), keepalive()];
+        messages.extend((0..2000).map(|number| data(&format!("{number}\n"))));
+        let answer = feed(&messages);
+        assert!(!answer.contains("error") && answer.ends_with("{}"), "{answer}");
+        let (out, _, end) = rest(&mut stream).await;
+        let want: String = (0..2000).map(|number| format!("{number}\n")).collect();
+        assert!(out == want.as_bytes() && end.exit_code == 0, "the order is kept");
+        let (pid, mut stream) = start(guest, shell("cat")).await;
+        let pty = "{\"data\":{\"input\":{\"pty\":\"eA==\"}}}".to_owned();
+        for (what, messages, want) in [
+            ("nothing", vec![], "invalid_argument"),
+            ("no start", vec![data("x")], "invalid_argument"),
+            ("only keepalives", vec![keepalive()], "invalid_argument"),
+            ("two starts", vec![select(pid), select(pid)], "invalid_argument"),
+            ("nobody", vec![select(1), data("x")], "not_found"),
+            ("no terminal", vec![select(pid), pty], "invalid_argument"),
+            ("not a message", vec!["7".to_owned()], "invalid_argument"),
+        ] {
+            let answer = feed(&messages);
+            assert!(answer.contains(want), "{what}: {answer}");
+        }
+        for (what, body) in
+            [("a cut message", &b"\0\0\0\0\x09{}"[..]), ("a long one", b"\0\xff\0\0\0")]
+        {
+            let (status, answer) = guest.http("POST", "/process.Process/StreamInput", head, body);
+            assert!(status == 200 && answer.contains("invalid_argument"), "{what}: {answer}");
+        }
+        guest.client.close_stdin(pid).await.unwrap();
+        assert_eq!(rest(&mut stream).await.0, b"", "nothing of the refused streams was fed");
+    });
+}
+
+fn base64(text: &str) -> String {
+    let input = ProcessInput::Stdin(text.as_bytes().to_vec());
+    let value = serde_json::to_value(&input).unwrap();
+    value["stdin"].as_str().unwrap().to_owned()
+}
+
+#[test]
 fn signals_reach_the_group_and_kill_reaches_all() {
     with_guest(async |guest| {
         let (pid, mut stream) =
@@ -147,7 +204,7 @@ fn a_caller_that_leaves_does_not_end_the_program() {
 fn a_deadline_ends_the_program_with_all_it_started() {
     with_guest(async |guest| {
         let body = serde_json::to_vec(&shell("setsid sleep 3223 & echo part; sleep 3223")).unwrap();
-        let framed = holm_wire::connect::envelope(0, &body);
+        let framed = envelope(0, &body);
         let headers = "Content-Type: application/connect+json\r\nConnect-Timeout-Ms: 400\r\n";
         let (status, answer) = guest.http("POST", "/process.Process/Start", headers, &framed);
         assert_eq!(status, 200);
@@ -179,11 +236,11 @@ fn programs_are_listed_and_found_again() {
         for process in
             [ProcessSelector::pid(pid), ProcessSelector { pid: None, tag: Some("mine".into()) }]
         {
-            let framed = holm_wire::connect::envelope(0, &select(process));
+            let framed = envelope(0, &select(process));
             let (_, answer) = guest.http("POST", "/process.Process/Connect", headers, &framed);
             assert!(answer.contains("\"exitCode\":4"), "{answer}");
         }
-        let framed = holm_wire::connect::envelope(0, &select(ProcessSelector::pid(1)));
+        let framed = envelope(0, &select(ProcessSelector::pid(1)));
         let (status, answer) = guest.http("POST", "/process.Process/Connect", headers, &framed);
         assert!(status == 200 && answer.contains("not_found"), "{answer}");
         assert!(list().await.processes.is_empty());

@@ -6,6 +6,8 @@ mod kernel;
 mod root;
 mod shown;
 mod target;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use confine::KEPT;
 

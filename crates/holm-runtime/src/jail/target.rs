@@ -7,15 +7,32 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::MoveMountFlags;
 
+/// How often the kernel may say that it could not tell.
+const TRIES: usize = 1000;
+
 /// Links count as seen from `root`; links of /proc that lead elsewhere are refused.
 pub(super) fn resolve(root: &impl AsFd, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-    rustix::fs::openat2(
-        root,
-        path,
-        flags | OFlags::PATH | OFlags::CLOEXEC,
-        Mode::empty(),
-        ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
-    )
+    again(|| {
+        rustix::fs::openat2(
+            root,
+            path,
+            flags | OFlags::PATH | OFlags::CLOEXEC,
+            Mode::empty(),
+            ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
+        )
+    })
+}
+
+/// A step upwards (`..`) is refused with EAGAIN while somebody anywhere on the host mounts or
+/// renames, because the kernel cannot tell then whether it led out of the root.
+fn again<T>(mut open: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    for _ in 1..TRIES {
+        match open() {
+            Err(Errno::AGAIN) => std::thread::yield_now(),
+            other => return other,
+        }
+    }
+    open()
 }
 
 /// An existing directory.
@@ -49,4 +66,26 @@ pub(super) fn make_directory(root: &impl AsFd, path: &str) -> Result<OwnedFd, Er
 pub(super) fn move_to(mount: &impl AsFd, place: &impl AsFd) -> Result<(), Errno> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     rustix::mount::move_mount(mount, "", place, "", flags)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_race_is_tried_again_and_nothing_else() {
+        for (answers, want, calls) in [
+            (vec![Err(Errno::AGAIN), Err(Errno::AGAIN), Ok(1)], Ok(1), 3),
+            (vec![Err(Errno::AGAIN), Err(Errno::XDEV)], Err(Errno::XDEV), 2),
+            (vec![Err(Errno::NOENT)], Err(Errno::NOENT), 1),
+            (vec![Err(Errno::AGAIN); TRIES + 1], Err(Errno::AGAIN), TRIES),
+        ] {
+            let mut called = 0;
+            let got = again(|| {
+                called += 1;
+                answers[called - 1]
+            });
+            assert_eq!((got, called), (want, calls));
+        }
+    }
 }

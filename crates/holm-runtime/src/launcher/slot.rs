@@ -174,7 +174,7 @@ impl Slot {
     }
 
     pub(super) fn was_out_of_memory(&self) -> bool {
-        self.group.as_ref().and_then(|group| group.oom_kills()).is_some_and(|kills| kills > 0)
+        self.group.as_ref().and_then(Group::oom_kills).is_some_and(|kills| kills > 0)
     }
 
     /// The step that is undone next, from the last to the first.

@@ -69,3 +69,13 @@ pub fn landlock_level() -> i64 {
     // SAFETY: with this flag the call only answers a number and reads nothing.
     unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0_usize, VERSION) }.max(0)
 }
+
+/// Gives the calling thread mounts and a host name of its own, for tests that mount. Both end
+/// with the thread.
+#[cfg(test)]
+pub fn leave_mounts_and_name() -> Result<(), Errno> {
+    // SAFETY: CLONE_NEWNS and CLONE_NEWUTS share or unshare no memory or descriptors; the working
+    // directory and root of other threads stay as they are.
+    checked(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_NEWNS | libc::CLONE_NEWUTS) })?;
+    Ok(())
+}

@@ -2,12 +2,15 @@
 //!
 //! It is kept in the data directory and made again when what it was made from changes. Making it
 //! is atomic (a draft that is renamed) and locked, because two holms may start at once.
+//! What it replaces is removed when nobody can use it any more (`old`).
 
 mod copy;
 mod etc;
 mod hide;
+mod old;
 mod skeleton;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -27,6 +30,14 @@ pub(crate) struct Ready {
     pub skeleton: PathBuf,
     /// Trees of the host.
     pub trees: Vec<HostTree>,
+}
+
+impl Ready {
+    /// All directories of the template.
+    fn in_use(&self) -> BTreeSet<PathBuf> {
+        let hides = self.trees.iter().filter_map(|tree| tree.hide.clone());
+        hides.chain([self.skeleton.clone()]).collect()
+    }
 }
 
 /// A tree of the host that is shown below the root.
@@ -56,10 +67,12 @@ pub(crate) fn unknown(name: &str) -> Failure {
 /// Makes the `host` template if it is not there or no longer fits the host.
 pub(crate) fn ensure(data_dir: &Path) -> Result<Ready, Failure> {
     let dir = data_dir.join("templates");
-    let skeleton = dir.join(format!("host-v{VERSION}-{:016x}", skeleton::fingerprint()));
+    let skeleton = skeleton_path(&dir);
     let names = host_trees();
     let fresh = |name: &String| hide::fresh(&dir, name).map(|hide| (name.clone(), hide));
-    if skeleton.is_dir()
+    // In this order, see `old`.
+    if !old::is_marked(&skeleton)
+        && skeleton.is_dir()
         && let Some(trees) = names.iter().map(fresh).collect::<Option<Vec<_>>>()
     {
         return Ok(ready(skeleton, trees));
@@ -78,14 +91,23 @@ pub(crate) fn ensure(data_dir: &Path) -> Result<Ready, Failure> {
         };
         trees.push((name, hide));
     }
-    Ok(ready(skeleton, trees))
+    let ready = ready(skeleton, trees);
+    old::prune(data_dir, &dir, &ready.in_use());
+    Ok(ready)
+}
+
+fn skeleton_path(dir: &Path) -> PathBuf {
+    dir.join(format!("host-v{VERSION}-{:016x}", skeleton::fingerprint()))
 }
 
 /// Looks through the host's trees again, whatever the age of the last look.
 pub(crate) fn refresh(data_dir: &Path) -> Result<(), Failure> {
     let dir = data_dir.join("templates");
     let _lock = lock(&dir)?;
-    host_trees().iter().try_for_each(|name| hide::scan(&dir, name).map(drop))
+    let scan = |name: String| hide::scan(&dir, &name).map(|hide| (name, hide));
+    let trees = host_trees().into_iter().map(scan).collect::<Result<Vec<_>, _>>()?;
+    old::prune(data_dir, &dir, &ready(skeleton_path(&dir), trees).in_use());
+    Ok(())
 }
 
 fn ready(skeleton: PathBuf, trees: Vec<(String, Option<PathBuf>)>) -> Ready {

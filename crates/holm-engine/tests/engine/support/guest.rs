@@ -50,7 +50,7 @@ pub struct Guest {
     /// Programs that it says it has.
     pub programs: Vec<&'static str>,
     /// Writes below these directories fail with this.
-    pub refuses: Vec<(&'static str, Code, &'static str)>,
+    pub refuses: Vec<(&'static str, connect::Error)>,
 }
 
 /// A file's bytes, and the mode that was given with them.
@@ -144,8 +144,12 @@ fn json<T: serde::Serialize>(value: &T) -> Reply {
 }
 
 fn refuse(code: Code, text: &str) -> Reply {
-    let mut reply = json(&connect::Error::new(code, text));
-    *reply.status_mut() = hyper::StatusCode::from_u16(code.http_status()).expect("a status");
+    failure(&connect::Error::new(code, text))
+}
+
+fn failure(error: &connect::Error) -> Reply {
+    let mut reply = json(error);
+    *reply.status_mut() = hyper::StatusCode::from_u16(error.code.http_status()).expect("a status");
     reply
 }
 
@@ -186,10 +190,9 @@ async fn answer(request: Request<Incoming>, state: Arc<Shared>) -> Reply {
 
 fn put(query: &HashMap<String, String>, body: Vec<u8>, state: &Shared) -> Reply {
     let path = query["path"].clone();
-    if let Some((_, code, text)) =
-        state.kind.refuses.iter().find(|(directory, ..)| path.starts_with(directory))
-    {
-        return refuse(*code, text);
+    let refused = state.kind.refuses.iter().find(|(directory, _)| path.starts_with(directory));
+    if let Some((_, error)) = refused {
+        return failure(error);
     }
     let mode = query.get("mode").map(|mode| u32::from_str_radix(mode, 8).unwrap());
     let size = body.len() as u64;
