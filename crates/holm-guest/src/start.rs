@@ -80,6 +80,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         .map_err(told("cannot start a file thread"))?;
     let guest = Shared::new(Guest {
         users,
+        in_sandbox,
         settings: RefCell::new(Configure { workdir, max_processes, ..Configure::default() }),
         measured: crate::probe::First::default(),
         files,
