@@ -188,7 +188,10 @@ mod tests {
         // Computed with
         // `printf 'holm_sk_x' | openssl dgst -sha256 -mac HMAC -macopt hexkey:0101…01`.
         let hash = KeyHasher::new(&[1; 32]).hash("holm_sk_x");
-        assert_eq!(hex(&hash.0), "1cfd4d2bcac9dee94dc48c134ee8717be7360d528c69d8525d0adc90f28aa376");
+        assert_eq!(
+            hex(&hash.0),
+            "1cfd4d2bcac9dee94dc48c134ee8717be7360d528c69d8525d0adc90f28aa376"
+        );
         assert_ne!(hash, KeyHasher::new(&[2; 32]).hash("holm_sk_x"));
     }
 

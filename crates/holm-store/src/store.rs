@@ -36,8 +36,11 @@ pub trait Accounts {
     /// Gives it other limits; what it has already stays.
     fn account_set_limits(&self, id: AccountId, limits: AccountLimits) -> Answer<Account>;
     /// Disables it from this moment, or enables it again.
-    fn account_set_disabled(&self, id: AccountId, disabled_at: Option<Timestamp>)
-    -> Answer<Account>;
+    fn account_set_disabled(
+        &self,
+        id: AccountId,
+        disabled_at: Option<Timestamp>,
+    ) -> Answer<Account>;
 }
 
 /// API keys.

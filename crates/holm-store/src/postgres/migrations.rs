@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use tokio_postgres::Client;
 
 use super::tx::failed;
-use crate::migrate::{FOUND, Migration, TABLE, missing};
 use crate::StoreError;
+use crate::migrate::{FOUND, Migration, TABLE, missing};
 
 const MIGRATIONS: &[Migration] =
     &[Migration { name: "initial", sql: include_str!("migrations/0001_initial.sql") }];

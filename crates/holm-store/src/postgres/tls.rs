@@ -17,11 +17,8 @@ use super::url::Roots;
 use crate::{BoxFuture, StoreError};
 
 /// Where systems keep the certificates that they trust.
-const SYSTEM: [&str; 3] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/cert.pem",
-];
+const SYSTEM: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
 /// Makes connections to one server.
 #[derive(Clone)]

@@ -15,11 +15,7 @@ pub(super) fn failed(step: &'static str, error: tokio_postgres::Error) -> StoreE
         None => true,
         Some(state) => ["08", "40", "53", "55", "57"].iter().any(|c| state.code().starts_with(c)),
     };
-    if temporary {
-        StoreError::unavailable(step, error)
-    } else {
-        StoreError::database(step, error)
-    }
+    if temporary { StoreError::unavailable(step, error) } else { StoreError::database(step, error) }
 }
 
 /// A statement as PostgreSQL reads it: parameters are `$1`, and what stands in `/*pg: … */` counts.

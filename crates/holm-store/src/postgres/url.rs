@@ -46,7 +46,8 @@ pub(super) fn read(url: &str) -> Result<Target, StoreError> {
             _ => others.push(pair),
         }
     }
-    let rest = if others.is_empty() { base.to_owned() } else { format!("{base}?{}", others.join("&")) };
+    let rest =
+        if others.is_empty() { base.to_owned() } else { format!("{base}?{}", others.join("&")) };
     // The parser's errors name a parameter or a position, never the text.
     let mut config = Config::from_str(&rest)
         .map_err(|_| StoreError::invalid("the database URL cannot be read"))?;
@@ -82,7 +83,8 @@ mod tests {
 
     #[test]
     fn the_way_is_encrypted_unless_it_stays_on_the_machine() {
-        let check = |url: &str, want: Option<Roots>| assert_eq!(read(url).unwrap().tls, want, "{url}");
+        let check =
+            |url: &str, want: Option<Roots>| assert_eq!(read(url).unwrap().tls, want, "{url}");
         check("postgres://u@127.0.0.1/d", None);
         check("postgres://u@[::1]/d", None);
         check("postgres://u@localhost/d", None);

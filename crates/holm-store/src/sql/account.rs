@@ -11,10 +11,7 @@ pub(super) fn read(row: &mut Reader) -> Result<Account, StoreError> {
         id: row.id()?,
         name: row.text()?,
         created_at: row.time()?,
-        limits: AccountLimits {
-            max_sandboxes: row.number_or()?,
-            max_lifetime: row.duration_or()?,
-        },
+        limits: AccountLimits { max_sandboxes: row.number_or()?, max_lifetime: row.duration_or()? },
         disabled_at: row.time_or()?,
     })
 }
@@ -59,10 +56,7 @@ pub(super) async fn create(tx: &mut dyn Tx, account: &Account) -> Result<Account
     get_there(tx, account.id).await
 }
 
-pub(super) async fn list(
-    tx: &mut dyn Tx,
-    page: &PageQuery,
-) -> Result<Page<Account>, StoreError> {
+pub(super) async fn list(tx: &mut dyn Tx, page: &PageQuery) -> Result<Page<Account>, StoreError> {
     const LIST: &str = "SELECT id, name, created_at, max_sandboxes, max_lifetime, disabled_at
          FROM accounts
          WHERE CAST(?1 AS BIGINT) IS NULL OR (created_at, id) < (?1, ?2)
@@ -86,8 +80,7 @@ pub(super) async fn set_limits(
     id: AccountId,
     limits: AccountLimits,
 ) -> Result<Account, StoreError> {
-    const UPDATE: &str =
-        "UPDATE accounts SET max_sandboxes = ?2, max_lifetime = ?3 WHERE id = ?1";
+    const UPDATE: &str = "UPDATE accounts SET max_sandboxes = ?2, max_lifetime = ?3 WHERE id = ?1";
     tx.execute(UPDATE, args![id, limits.max_sandboxes, limits.max_lifetime]).await?;
     get_there(tx, id).await
 }

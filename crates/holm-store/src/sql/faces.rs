@@ -135,9 +135,7 @@ impl<B: Backend> Ledger for B {
     }
 
     fn ledger_charge(&self, id: SandboxId, until: Timestamp) -> Answer<Charged> {
-        call(self, Write, (id, until), |tx, (id, until)| {
-            Box::pin(charge::charge(tx, *id, *until))
-        })
+        call(self, Write, (id, until), |tx, (id, until)| Box::pin(charge::charge(tx, *id, *until)))
     }
 
     fn ledger_balance(&self, id: AccountId) -> Answer<i64> {
@@ -159,9 +157,7 @@ impl<B: Backend> Audit for B {
     }
 
     fn audit_list(&self, owner: Owner, page: PageQuery) -> Answer<Page<AuditEvent>> {
-        call(self, Read, (owner, page), |tx, (owner, page)| {
-            Box::pin(audit::list(tx, *owner, page))
-        })
+        call(self, Read, (owner, page), |tx, (owner, page)| Box::pin(audit::list(tx, *owner, page)))
     }
 }
 

@@ -40,11 +40,7 @@ pub(super) fn only(owner: Owner) -> Option<AccountId> {
     }
 }
 
-pub(super) async fn create(
-    tx: &mut dyn Tx,
-    key: &Key,
-    hash: KeyHash,
-) -> Result<Key, StoreError> {
+pub(super) async fn create(tx: &mut dyn Tx, key: &Key, hash: KeyHash) -> Result<Key, StoreError> {
     const INSERT: &str = "INSERT INTO api_keys (id, account_id, hash, name, prefix, scopes,
          created_at, expires_at, last_used_at, revoked_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING";

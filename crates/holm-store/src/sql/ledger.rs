@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use super::account::place;
 use super::{Reader, Tx, account, args, query_one};
 use crate::{
-    AccountId, Credit, Cursor, Entry, EntryId, EntryKind, LedgerCheck, Page, PageQuery,
-    StoreError, Usage,
+    AccountId, Credit, Cursor, Entry, EntryId, EntryKind, LedgerCheck, Page, PageQuery, StoreError,
+    Usage,
 };
 
 macro_rules! select {

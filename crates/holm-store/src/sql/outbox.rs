@@ -3,9 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Reader, Tx, args};
-use crate::outbox::{
-    Completion, Delivery, DeliveryOutcome, Event, OutboxClaim, PAYLOAD_MAX,
-};
+use crate::outbox::{Completion, Delivery, DeliveryOutcome, Event, OutboxClaim, PAYLOAD_MAX};
 use crate::{PAGE_MAX, StoreError};
 
 fn read(row: &mut Reader) -> Result<Delivery, StoreError> {
@@ -34,14 +32,8 @@ pub(super) async fn add(tx: &mut dyn Tx, event: &Event) -> Result<bool, StoreErr
     if super::account::get(tx, event.account_id).await?.is_none() {
         return Err(StoreError::unknown("account", &event.account_id));
     }
-    let values = args![
-        event.id,
-        event.account_id,
-        &event.kind,
-        payload,
-        &event.target,
-        event.created_at
-    ];
+    let values =
+        args![event.id, event.account_id, &event.kind, payload, &event.target, event.created_at];
     Ok(tx.execute(INSERT, values).await? == 1)
 }
 

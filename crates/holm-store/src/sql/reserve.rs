@@ -7,10 +7,7 @@ use super::{Tx, account, args, key, ledger, node, outbox, query_int, query_one, 
 use crate::record::{IDEMPOTENCY_LIFE, Idempotency, Record, Reservation, Reserved};
 use crate::{AccountId, Owner, SandboxState, StoreError};
 
-pub(super) async fn reserve(
-    tx: &mut dyn Tx,
-    wanted: &Reservation,
-) -> Result<Reserved, StoreError> {
+pub(super) async fn reserve(tx: &mut dyn Tx, wanted: &Reservation) -> Result<Reserved, StoreError> {
     let record = &wanted.record;
     check(record)?;
     let account = account::lock(tx, record.account_id).await?;

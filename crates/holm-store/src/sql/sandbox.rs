@@ -66,8 +66,7 @@ pub(super) async fn get(
     owner: Owner,
     id: SandboxId,
 ) -> Result<Option<Record>, StoreError> {
-    const SELECT: &str =
-        select!("WHERE id = ?1 AND (CAST(?2 AS TEXT) IS NULL OR account_id = ?2)");
+    const SELECT: &str = select!("WHERE id = ?1 AND (CAST(?2 AS TEXT) IS NULL OR account_id = ?2)");
     let row = query_one(tx, SELECT, args![id, only(owner)]).await?;
     row.map(|row| read(&mut row.reader())).transpose()
 }

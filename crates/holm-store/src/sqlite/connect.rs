@@ -82,10 +82,7 @@ fn settings(connection: &Connection, purpose: Purpose) -> Result<(), StoreError>
 }
 
 pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
-    matches!(
-        error.sqlite_error_code(),
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
-    )
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
 fn migrate(connection: &mut Connection) -> Result<(), StoreError> {

@@ -32,10 +32,7 @@ pub(super) struct Typed<T> {
 }
 
 impl<T> Typed<T> {
-    pub fn new(
-        work: Arc<dyn Work<T>>,
-        sender: oneshot::Sender<Result<T, StoreError>>,
-    ) -> Self {
+    pub fn new(work: Arc<dyn Work<T>>, sender: oneshot::Sender<Result<T, StoreError>>) -> Self {
         Self { work, result: None, sender }
     }
 }
@@ -89,11 +86,7 @@ impl fmt::Debug for Worker {
 
 impl Worker {
     /// Starts the thread and waits until its connection is open.
-    pub async fn start(
-        name: &str,
-        place: Place,
-        purpose: Purpose,
-    ) -> Result<Self, StoreError> {
+    pub async fn start(name: &str, place: Place, purpose: Purpose) -> Result<Self, StoreError> {
         let (sender, receiver) = mpsc::channel();
         let (opened, open) = oneshot::channel();
         let body = move || match connect::open(&place, purpose) {

@@ -23,10 +23,8 @@ async fn what_is_created_reads_back(bed: &Bed) {
 async fn limits_and_disabling(bed: &Bed) {
     let store = &bed.store;
     let id = account(&**store).await;
-    let limits = AccountLimits {
-        max_sandboxes: Some(0),
-        max_lifetime: Some(Duration::from_secs(3600)),
-    };
+    let limits =
+        AccountLimits { max_sandboxes: Some(0), max_lifetime: Some(Duration::from_secs(3600)) };
     assert_eq!(store.account_set_limits(id, limits).await.unwrap().limits, limits);
     let disabled = store.account_set_disabled(id, Some(at(9))).await.unwrap();
     assert_eq!((disabled.disabled_at, disabled.limits), (Some(at(9)), limits));

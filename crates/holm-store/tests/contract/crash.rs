@@ -84,9 +84,10 @@ async fn paid_for(store: &dyn Store, sandbox: &holm_store::Record) -> i64 {
     let mut query = PageQuery::first(1000);
     loop {
         let page = store.ledger_list(sandbox.account_id, query.clone()).await.unwrap();
-        let own = page.items.iter().filter(|entry| {
-            entry.usage.is_some_and(|usage| usage.sandbox_id == sandbox.id)
-        });
+        let own = page
+            .items
+            .iter()
+            .filter(|entry| entry.usage.is_some_and(|usage| usage.sandbox_id == sandbox.id));
         paid -= own.map(|entry| entry.amount).sum::<i64>();
         query.after = page.next;
         if query.after.is_none() {

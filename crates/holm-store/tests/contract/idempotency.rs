@@ -1,7 +1,7 @@
 //! The same create asked for twice.
 
-use holm_store::{IDEMPOTENCY_LIFE, Idempotency, Owner, Reservation, Reserved};
 use holm_store::{AccountId, NodeId};
+use holm_store::{IDEMPOTENCY_LIFE, Idempotency, Owner, Reservation, Reserved};
 
 use crate::support::{Bed, account, at, both, contract, kind, record, reservation};
 

@@ -54,13 +54,13 @@ async fn a_claim_is_one_claimers(bed: &Bed) {
         deliveries.iter().map(|delivery| (delivery.event.created_at, delivery.attempt)).collect()
     };
     // The oldest first, and none before it is due.
-    let first = store.outbox_claim(claim(1, 1)).await.unwrap();
+    let first = store.outbox_claim(claim(0, 9)).await.unwrap();
     assert_eq!(times(&first), [(at(0), 1)]);
     assert_eq!(times(&store.outbox_claim(claim(1, 9)).await.unwrap()), [(at(1), 1)]);
     assert_eq!(times(&store.outbox_claim(claim(2, 9)).await.unwrap()), [(at(2), 1)]);
-    assert_eq!(times(&store.outbox_claim(claim(30, 9)).await.unwrap()), []);
+    assert_eq!(times(&store.outbox_claim(claim(29, 9)).await.unwrap()), []);
     // The claimer died: at the end of its time somebody else has it.
-    assert_eq!(times(&store.outbox_claim(claim(31, 1)).await.unwrap()), [(at(0), 2)]);
+    assert_eq!(times(&store.outbox_claim(claim(30, 9)).await.unwrap()), [(at(0), 2)]);
     // What the first claimer says later is too late, unless it was delivered.
     let late = done(&first[0], DeliveryOutcome::Retry(at(31)), 31);
     assert!(!store.outbox_complete(late).await.unwrap());

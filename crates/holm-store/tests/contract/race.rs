@@ -166,7 +166,7 @@ async fn claims_are_not_shared(bed: &Bed) {
     ids.sort_unstable();
     ids.dedup();
     assert_eq!((ids.len(), claimed), (claimed, ids.len()), "each has one claimer");
-    assert!(claimed >= 10 && claimed <= 40, "{claimed}");
+    assert!((10..=40).contains(&claimed), "{claimed}");
 }
 
 async fn the_same_create_at_once(bed: &Bed) {
@@ -202,5 +202,5 @@ async fn dropped_calls_are_whole(bed: &Bed) {
     bed.store.ledger_add(topup(id, 1)).await.unwrap();
     let check = bed.store.ledger_check(id).await.unwrap();
     assert_eq!(check.sum, check.balance);
-    assert!(check.entries >= 1 && check.entries <= 51, "{check:?}");
+    assert!((1..=51).contains(&check.entries), "{check:?}");
 }

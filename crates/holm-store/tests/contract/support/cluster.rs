@@ -67,12 +67,9 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts one; nothing where PostgreSQL is not installed, which is said.
-    pub fn start(kind: Kind) -> Option<Self> {
-        let Some(programs) = programs() else {
-            println!("SKIP postgres: not installed (package postgresql)");
-            return None;
-        };
+    /// Starts one; nothing where PostgreSQL is not installed.
+    fn try_start(kind: Kind) -> Option<Self> {
+        let programs = programs()?;
         let mut command = if rustix::process::geteuid().is_root() {
             let mut command = Command::new("setpriv");
             command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "sh"]);
@@ -93,6 +90,11 @@ impl Cluster {
         BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert!(line.starts_with('/'), "the keeper of PostgreSQL failed, see above");
         Some(Self { keeper, place: line.trim_end().into(), databases: AtomicU32::new(0) })
+    }
+
+    /// Starts one; nothing where PostgreSQL is not installed, which is said.
+    pub fn start(kind: Kind) -> Option<Self> {
+        said(Self::try_start(kind))
     }
 
     /// The URL of a new, empty database.
@@ -117,7 +119,10 @@ impl Drop for Cluster {
 /// The cluster of this process, started by whoever needs it first.
 pub fn shared() -> Option<&'static Cluster> {
     static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
-    let cluster = SHARED.get_or_init(|| Cluster::start(Kind::Socket)).as_ref();
+    said(SHARED.get_or_init(|| Cluster::try_start(Kind::Socket)).as_ref())
+}
+
+fn said<T>(cluster: Option<T>) -> Option<T> {
     if cluster.is_none() {
         println!("SKIP postgres: not installed (package postgresql)");
     }

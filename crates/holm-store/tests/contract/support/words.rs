@@ -119,8 +119,7 @@ pub fn ending(mut record: Record, reason: EndReason, second: i64) -> Record {
 
 /// Ends it completely.
 pub async fn end(store: &dyn Store, record: Record, reason: EndReason, second: i64) -> Record {
-    let mut record =
-        store.sandbox_save(ending(record, reason, second), Vec::new()).await.unwrap();
+    let mut record = store.sandbox_save(ending(record, reason, second), Vec::new()).await.unwrap();
     record.state = reason.final_state();
     store.sandbox_save(record, Vec::new()).await.unwrap()
 }
