@@ -120,7 +120,7 @@ impl Failure {
     /// Before the commit: a broken connection has done nothing either.
     fn before_commit(error: StoreError) -> Self {
         let cause = cause(&error);
-        let again = cause.is_some_and(|cause| was_sent_back(cause) || cause.is_closed());
+        let again = cause.is_some_and(|cause| was_sent_back(cause) || was_hung_up(cause));
         Self { error, again }
     }
 
@@ -145,6 +145,11 @@ fn was_sent_back(error: &tokio_postgres::Error) -> bool {
         error.code(),
         Some(&SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED)
     )
+}
+
+fn was_hung_up(error: &tokio_postgres::Error) -> bool {
+    let farewell = [&SqlState::ADMIN_SHUTDOWN, &SqlState::CRASH_SHUTDOWN];
+    error.is_closed() || error.code().is_some_and(|code| farewell.contains(&code))
 }
 
 async fn once<T>(pool: &Pool, mode: Mode, work: &dyn Work<T>) -> Result<T, Failure> {

@@ -18,5 +18,6 @@ mod race;
 mod reserve;
 mod sandbox;
 mod schema;
+mod server;
 mod support;
 mod tls;

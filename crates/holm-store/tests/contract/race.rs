@@ -16,18 +16,29 @@ contract! { on_disk:
 }
 
 const RACERS: usize = 8;
+/// Races of one kind: a window that is small is missed by most of them.
+const ROUNDS: usize = 20;
 
-/// Runs `racer` [`RACERS`] times at once, half of them on a second store.
+/// Runs `racer` [`RACERS`] times at once, half of them on a second store, all from one start.
 async fn race<T, F>(bed: &Bed, racer: impl Fn(Arc<dyn Store>, usize) -> F) -> Vec<T>
 where
     T: Send + 'static,
     F: Future<Output = T> + Send + 'static,
 {
     let second = bed.place.open().await.unwrap();
+    let start = Arc::new(tokio::sync::Barrier::new(RACERS));
     let mut set = JoinSet::new();
     for number in 0..RACERS {
-        let store = if number % 2 == 0 { &bed.store } else { &second };
-        set.spawn(racer(Arc::clone(store), number));
+        let store = Arc::clone(if number % 2 == 0 { &bed.store } else { &second });
+        let (warm, start) = (Arc::clone(&store), Arc::clone(&start));
+        let race = racer(store, number);
+        set.spawn(async move {
+            // Several at once, so that nobody has to connect after the start.
+            start.wait().await;
+            warm.ping().await.unwrap();
+            start.wait().await;
+            race.await
+        });
     }
     let results = set.join_all().await;
     second.close().await;
@@ -39,29 +50,33 @@ fn count<T>(results: &[Result<T, StoreError>], want: &str) -> usize {
 }
 
 async fn the_last_place_is_taken_once(bed: &Bed) {
-    let place = both(&*bed.store).await;
-    reserve(&*bed.store, record(place)).await;
-    let results = race(bed, |store, _| async move {
-        let mut wanted = reservation(record(place));
-        wanted.account_limit = 2;
-        store.sandbox_reserve(wanted).await
-    })
-    .await;
-    assert_eq!((count(&results, "Ok"), count(&results, "AccountFull")), (1, RACERS - 1));
-    assert_eq!(bed.store.sandbox_alive(Owner::Account(place.0)).await.unwrap(), 2);
+    for _ in 0..ROUNDS {
+        let place = both(&*bed.store).await;
+        reserve(&*bed.store, record(place)).await;
+        let results = race(bed, |store, _| async move {
+            let mut wanted = reservation(record(place));
+            wanted.account_limit = 2;
+            store.sandbox_reserve(wanted).await
+        })
+        .await;
+        assert_eq!((count(&results, "Ok"), count(&results, "AccountFull")), (1, RACERS - 1));
+        assert_eq!(bed.store.sandbox_alive(Owner::Account(place.0)).await.unwrap(), 2);
+    }
 }
 
 async fn the_last_place_of_a_node(bed: &Bed) {
-    let machine = crate::support::node(&*bed.store).await;
-    let results = race(bed, |store, _| async move {
-        // Each for an account of its own: only the node is shared.
-        let place = (crate::support::account(&*store).await, machine);
-        let mut wanted = reservation(record(place));
-        wanted.node_limit = 3;
-        store.sandbox_reserve(wanted).await
-    })
-    .await;
-    assert_eq!((count(&results, "Ok"), count(&results, "NodeFull")), (3, RACERS - 3));
+    for _ in 0..ROUNDS {
+        let machine = crate::support::node(&*bed.store).await;
+        let results = race(bed, |store, _| async move {
+            // Each for an account of its own: only the node is shared.
+            let place = (crate::support::account(&*store).await, machine);
+            let mut wanted = reservation(record(place));
+            wanted.node_limit = 3;
+            store.sandbox_reserve(wanted).await
+        })
+        .await;
+        assert_eq!((count(&results, "Ok"), count(&results, "NodeFull")), (3, RACERS - 3));
+    }
 }
 
 async fn two_chargers_charge_once(bed: &Bed) {
@@ -110,18 +125,20 @@ async fn money_from_all_sides_adds_up(bed: &Bed) {
 }
 
 async fn saves_do_not_overwrite_each_other(bed: &Bed) {
-    let first = reserve(&*bed.store, record(both(&*bed.store).await)).await;
-    let copy = first.clone();
-    let results = race(bed, move |store, number| {
-        let mut mine = ready(copy.clone(), 0);
-        mine.name = Some(number.to_string());
-        async move { store.sandbox_save(mine, vec![]).await }
-    })
-    .await;
-    assert_eq!((count(&results, "Ok"), count(&results, "Stale")), (1, RACERS - 1));
-    let stored = bed.store.sandbox_get(Owner::Any, first.id).await.unwrap().unwrap();
-    let winner = results.into_iter().find_map(Result::ok).unwrap();
-    assert_eq!(stored, winner);
+    for _ in 0..ROUNDS {
+        let first = reserve(&*bed.store, record(both(&*bed.store).await)).await;
+        let copy = first.clone();
+        let results = race(bed, move |store, number| {
+            let mut mine = ready(copy.clone(), 0);
+            mine.name = Some(number.to_string());
+            async move { store.sandbox_save(mine, vec![]).await }
+        })
+        .await;
+        assert_eq!((count(&results, "Ok"), count(&results, "Stale")), (1, RACERS - 1));
+        let stored = bed.store.sandbox_get(Owner::Any, first.id).await.unwrap().unwrap();
+        let winner = results.into_iter().find_map(Result::ok).unwrap();
+        assert_eq!(stored, winner);
+    }
 }
 
 /// Whichever comes first: after the revoke is answered, no reserve with the key succeeds.
@@ -170,20 +187,22 @@ async fn claims_are_not_shared(bed: &Bed) {
 }
 
 async fn the_same_create_at_once(bed: &Bed) {
-    let place = both(&*bed.store).await;
-    let results = race(bed, |store, _| async move {
-        let mut wanted = reservation(record(place));
-        let (key, fingerprint) = ("k".to_owned(), "r".to_owned());
-        wanted.idempotency = Some(Idempotency { key, fingerprint });
-        store.sandbox_reserve(wanted).await.unwrap()
-    })
-    .await;
-    let new = results.iter().filter(|reserved| matches!(reserved, Reserved::New(_))).count();
-    assert_eq!(new, 1);
-    let ids = results.iter().map(|reserved| match reserved {
-        Reserved::New(record) | Reserved::Existing(record) => record.id,
-    });
-    assert_eq!(ids.collect::<std::collections::BTreeSet<_>>().len(), 1);
+    for _ in 0..ROUNDS {
+        let place = both(&*bed.store).await;
+        let results = race(bed, |store, _| async move {
+            let mut wanted = reservation(record(place));
+            let (key, fingerprint) = ("k".to_owned(), "r".to_owned());
+            wanted.idempotency = Some(Idempotency { key, fingerprint });
+            store.sandbox_reserve(wanted).await.unwrap()
+        })
+        .await;
+        let new = results.iter().filter(|reserved| matches!(reserved, Reserved::New(_))).count();
+        assert_eq!(new, 1);
+        let ids = results.iter().map(|reserved| match reserved {
+            Reserved::New(record) | Reserved::Existing(record) => record.id,
+        });
+        assert_eq!(ids.collect::<std::collections::BTreeSet<_>>().len(), 1);
+    }
 }
 
 /// A caller that stops waiting leaves no half transaction and no lost connection.
