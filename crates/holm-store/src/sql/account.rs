@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Reader, Tx, args, query_one};
+use super::{Reader, Tx, args, place, query_one};
 use crate::{Account, AccountId, AccountLimits, Cursor, Page, PageQuery, StoreError};
 
 /// Reads what [`SELECT`] and the like select for an account.
@@ -58,21 +58,14 @@ pub(super) async fn create(tx: &mut dyn Tx, account: &Account) -> Result<Account
 
 pub(super) async fn list(tx: &mut dyn Tx, page: &PageQuery) -> Result<Page<Account>, StoreError> {
     const LIST: &str = "SELECT id, name, created_at, max_sandboxes, max_lifetime, disabled_at
-         FROM accounts
-         WHERE CAST(?1 AS BIGINT) IS NULL OR (created_at, id) < (?1, ?2)
+         FROM accounts WHERE (created_at, id) < (?1, ?2)
          ORDER BY created_at DESC, id DESC LIMIT ?3";
     let limit = page.limit();
-    let (micros, id) = place(page);
-    let rows = tx.query(LIST, args![micros, id, limit + 1]).await?;
+    let (before, id) = place(page);
+    let rows = tx.query(LIST, args![before, id, limit + 1]).await?;
     let accounts = rows.into_iter().map(|row| read(&mut row.reader()));
     let accounts = accounts.collect::<Result<Vec<_>, _>>()?;
     Ok(Page::cut(accounts, limit, |account| Cursor::at(account.created_at, &account.id)))
-}
-
-/// The two columns of a place in a list.
-pub(super) fn place(page: &PageQuery) -> (Option<i64>, Option<&str>) {
-    let after = page.after.as_ref();
-    (after.map(|cursor| cursor.place), after.map(|cursor| cursor.id.as_str()))
 }
 
 pub(super) async fn set_limits(

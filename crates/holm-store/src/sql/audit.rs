@@ -1,8 +1,6 @@
 //! Audit events.
 
-use super::account::place;
-use super::key::only;
-use super::{Reader, Tx, args};
+use super::{Reader, Tx, args, for_owner, owned, place};
 use crate::audit::{AuditEvent, DETAIL_MAX, Outcome};
 use crate::{Cursor, Owner, Page, PageQuery, StoreError};
 
@@ -49,14 +47,14 @@ pub(super) async fn list(
     owner: Owner,
     page: &PageQuery,
 ) -> Result<Page<AuditEvent>, StoreError> {
-    const LIST: &str = "SELECT id, at, account_id, key_id, action, target, outcome, detail
-         FROM audit
-         WHERE (CAST(?1 AS TEXT) IS NULL OR account_id = ?1)
-           AND (CAST(?2 AS BIGINT) IS NULL OR (at, id) < (?2, ?3))
-         ORDER BY at DESC, id DESC LIMIT ?4";
+    const LIST: [&str; 2] = owned!(
+        "SELECT id, at, account_id, key_id, action, target, outcome, detail FROM audit WHERE",
+        "AND (at, id) < (?2, ?3) ORDER BY at DESC, id DESC LIMIT ?4"
+    );
     let limit = page.limit();
-    let (micros, id) = place(page);
-    let rows = tx.query(LIST, args![only(owner), micros, id, limit + 1]).await?;
+    let (sql, account) = for_owner(owner, LIST);
+    let (before, id) = place(page);
+    let rows = tx.query(sql, args![account, before, id, limit + 1]).await?;
     let events = rows.into_iter().map(|row| read(&mut row.reader()));
     let events = events.collect::<Result<Vec<_>, _>>()?;
     Ok(Page::cut(events, limit, |event| Cursor::at(event.at, &event.id)))

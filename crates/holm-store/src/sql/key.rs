@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::account::place;
-use super::{Reader, Tx, args, query_one};
+use super::{Reader, Tx, args, for_owner, owned, place, query_one};
 use crate::key::{Key, KeyHash, KeyScope, TOUCH_SECONDS};
 use crate::{Account, AccountId, Cursor, KeyId, Owner, Page, PageQuery, StoreError};
 
@@ -30,14 +29,6 @@ fn read_scopes(text: &str) -> Option<BTreeSet<KeyScope>> {
 
 fn scopes_text(scopes: &BTreeSet<KeyScope>) -> String {
     scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(" ")
-}
-
-/// The account that an owner is narrowed to.
-pub(super) fn only(owner: Owner) -> Option<AccountId> {
-    match owner {
-        Owner::Account(id) => Some(id),
-        Owner::Any => None,
-    }
 }
 
 pub(super) async fn create(tx: &mut dyn Tx, key: &Key, hash: KeyHash) -> Result<Key, StoreError> {
@@ -83,10 +74,13 @@ pub(super) async fn get(
     owner: Owner,
     id: KeyId,
 ) -> Result<Option<Key>, StoreError> {
-    const SELECT: &str = "SELECT id, account_id, name, prefix, scopes, created_at, expires_at,
-         last_used_at, revoked_at
-         FROM api_keys WHERE id = ?1 AND (CAST(?2 AS TEXT) IS NULL OR account_id = ?2)";
-    let row = query_one(tx, SELECT, args![id, only(owner)]).await?;
+    const SELECT: [&str; 2] = owned!(
+        "SELECT id, account_id, name, prefix, scopes, created_at, expires_at, last_used_at,
+         revoked_at FROM api_keys WHERE",
+        "AND id = ?2"
+    );
+    let (sql, account) = for_owner(owner, SELECT);
+    let row = query_one(tx, sql, args![account, id]).await?;
     row.map(|row| read(&mut row.reader())).transpose()
 }
 
@@ -99,15 +93,15 @@ pub(super) async fn list(
     owner: Owner,
     page: &PageQuery,
 ) -> Result<Page<Key>, StoreError> {
-    const LIST: &str = "SELECT id, account_id, name, prefix, scopes, created_at, expires_at,
-         last_used_at, revoked_at
-         FROM api_keys
-         WHERE (CAST(?1 AS TEXT) IS NULL OR account_id = ?1)
-           AND (CAST(?2 AS BIGINT) IS NULL OR (created_at, id) < (?2, ?3))
-         ORDER BY created_at DESC, id DESC LIMIT ?4";
+    const LIST: [&str; 2] = owned!(
+        "SELECT id, account_id, name, prefix, scopes, created_at, expires_at, last_used_at,
+         revoked_at FROM api_keys WHERE",
+        "AND (created_at, id) < (?2, ?3) ORDER BY created_at DESC, id DESC LIMIT ?4"
+    );
     let limit = page.limit();
-    let (micros, id) = place(page);
-    let rows = tx.query(LIST, args![only(owner), micros, id, limit + 1]).await?;
+    let (sql, account) = for_owner(owner, LIST);
+    let (before, id) = place(page);
+    let rows = tx.query(sql, args![account, before, id, limit + 1]).await?;
     let keys = rows.into_iter().map(|row| read(&mut row.reader()));
     let keys = keys.collect::<Result<Vec<_>, _>>()?;
     Ok(Page::cut(keys, limit, |key| Cursor::at(key.created_at, &key.id)))
@@ -119,9 +113,10 @@ pub(super) async fn revoke(
     id: KeyId,
     at: Timestamp,
 ) -> Result<Key, StoreError> {
-    const UPDATE: &str = "UPDATE api_keys SET revoked_at = ?3
-         WHERE id = ?1 AND (CAST(?2 AS TEXT) IS NULL OR account_id = ?2) AND revoked_at IS NULL";
-    tx.execute(UPDATE, args![id, only(owner), at]).await?;
+    const UPDATE: [&str; 2] =
+        owned!("UPDATE api_keys SET revoked_at = ?3 WHERE", "AND id = ?2 AND revoked_at IS NULL");
+    let (sql, account) = for_owner(owner, UPDATE);
+    tx.execute(sql, args![account, id, at]).await?;
     get_there(tx, owner, id).await
 }
 

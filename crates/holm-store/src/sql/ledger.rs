@@ -3,8 +3,7 @@
 
 use jiff::Timestamp;
 
-use super::account::place;
-use super::{Reader, Tx, account, args, query_one};
+use super::{Reader, Tx, account, args, place, query_one};
 use crate::{
     AccountId, Credit, Cursor, Entry, EntryId, EntryKind, LedgerCheck, Page, PageQuery, StoreError,
     Usage,
@@ -163,10 +162,7 @@ pub(super) async fn list(
     id: AccountId,
     page: &PageQuery,
 ) -> Result<Page<Entry>, StoreError> {
-    const LIST: &str = select!(
-        "WHERE account_id = ?1 AND (CAST(?2 AS BIGINT) IS NULL OR seq < ?2)
-         ORDER BY seq DESC LIMIT ?3"
-    );
+    const LIST: &str = select!("WHERE account_id = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3");
     let limit = page.limit();
     let (before, _) = place(page);
     let rows = tx.query(LIST, args![id, before, limit + 1]).await?;

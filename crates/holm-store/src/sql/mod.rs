@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub(crate) use row::{Reader, Row};
 pub(crate) use value::Value;
 
-use crate::{BoxFuture, StoreError};
+use crate::{BoxFuture, Owner, PageQuery, StoreError};
 
 /// An open transaction.
 pub(crate) trait Tx: Send {
@@ -61,6 +61,31 @@ pub(crate) async fn query_int(
         Some(row) => row.reader().int(),
         None => Err(StoreError::corrupt("a statement that counts answered nothing")),
     }
+}
+
+/// A statement for one owner and the same for everybody, with the owner's account as `?1`. Two
+/// texts, because a condition that may or may not count keeps SQLite from its indexes.
+macro_rules! owned {
+    ($before:expr, $after:literal) => {
+        [
+            concat!($before, " account_id = ?1 ", $after),
+            concat!($before, " CAST(?1 AS TEXT) IS NULL ", $after),
+        ]
+    };
+}
+pub(crate) use owned;
+
+/// One of the two texts, and `?1`.
+pub(crate) fn for_owner(owner: Owner, texts: [&'static str; 2]) -> (&'static str, Value) {
+    match owner {
+        Owner::Account(id) => (texts[0], id.into()),
+        Owner::Any => (texts[1], Value::Null),
+    }
+}
+
+/// Where a page begins, as a time and an id that are above everything in it.
+pub(crate) fn place(page: &PageQuery) -> (i64, &str) {
+    page.after.as_ref().map_or((i64::MAX, ""), |cursor| (cursor.place, &cursor.id))
 }
 
 /// Parameters of a statement.

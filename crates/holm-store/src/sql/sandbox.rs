@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 
-use super::account::place;
-use super::key::only;
-use super::{Reader, Tx, account, args, charge, outbox, query_int, query_one};
+use super::{
+    Reader, Tx, account, args, charge, for_owner, outbox, owned, place, query_int, query_one,
+};
 use crate::{
     Cursor, EndReason, Ended, Event, NodeId, Owner, Page, PageQuery, Record, SandboxId,
     SandboxState, Size, SizeName, StoreError, Totals,
@@ -66,8 +66,9 @@ pub(super) async fn get(
     owner: Owner,
     id: SandboxId,
 ) -> Result<Option<Record>, StoreError> {
-    const SELECT: &str = select!("WHERE id = ?1 AND (CAST(?2 AS TEXT) IS NULL OR account_id = ?2)");
-    let row = query_one(tx, SELECT, args![id, only(owner)]).await?;
+    const SELECT: [&str; 2] = owned!(select!("WHERE"), "AND id = ?2");
+    let (sql, account) = for_owner(owner, SELECT);
+    let row = query_one(tx, sql, args![account, id]).await?;
     row.map(|row| read(&mut row.reader())).transpose()
 }
 
@@ -167,21 +168,19 @@ pub(super) async fn list(
     page: &PageQuery,
     include_over: bool,
 ) -> Result<Page<Record>, StoreError> {
-    const ALL: &str = select!(
-        "WHERE (CAST(?1 AS TEXT) IS NULL OR account_id = ?1)
-           AND (CAST(?2 AS BIGINT) IS NULL OR (created_at, id) < (?2, ?3))
-         ORDER BY created_at DESC, id DESC LIMIT ?4"
+    const ALL: [&str; 2] = owned!(
+        select!("WHERE"),
+        "AND (created_at, id) < (?2, ?3) ORDER BY created_at DESC, id DESC LIMIT ?4"
     );
-    const ALIVE: &str = select!(
-        "WHERE (CAST(?1 AS TEXT) IS NULL OR account_id = ?1)
-           AND (CAST(?2 AS BIGINT) IS NULL OR (created_at, id) < (?2, ?3))
-           AND state NOT IN ('deleted', 'failed')
+    const ALIVE: [&str; 2] = owned!(
+        select!("WHERE"),
+        "AND (created_at, id) < (?2, ?3) AND state NOT IN ('deleted', 'failed')
          ORDER BY created_at DESC, id DESC LIMIT ?4"
     );
     let limit = page.limit();
-    let (micros, id) = place(page);
-    let sql = if include_over { ALL } else { ALIVE };
-    let rows = tx.query(sql, args![only(owner), micros, id, limit + 1]).await?;
+    let (sql, account) = for_owner(owner, if include_over { ALL } else { ALIVE });
+    let (before, id) = place(page);
+    let rows = tx.query(sql, args![account, before, id, limit + 1]).await?;
     let records = rows.into_iter().map(|row| read(&mut row.reader()));
     let records = records.collect::<Result<Vec<_>, _>>()?;
     Ok(Page::cut(records, limit, |record| Cursor::at(record.created_at, &record.id)))
@@ -196,21 +195,24 @@ pub(super) async fn alive_on(tx: &mut dyn Tx, node: NodeId) -> Result<Vec<Record
 }
 
 pub(super) async fn alive(tx: &mut dyn Tx, owner: Owner) -> Result<u64, StoreError> {
-    const COUNT: &str = "SELECT COUNT(*) FROM sandboxes
-         WHERE (CAST(?1 AS TEXT) IS NULL OR account_id = ?1)
-           AND state NOT IN ('deleted', 'failed')";
-    let count = query_int(tx, COUNT, args![only(owner)]).await?;
+    const COUNT: [&str; 2] =
+        owned!("SELECT COUNT(*) FROM sandboxes WHERE", "AND state NOT IN ('deleted', 'failed')");
+    let (sql, account) = for_owner(owner, COUNT);
+    let count = query_int(tx, sql, args![account]).await?;
     Ok(count.unsigned_abs())
 }
 
 pub(super) async fn totals(tx: &mut dyn Tx, owner: Owner) -> Result<Totals, StoreError> {
     // Over means over: what is still being removed is counted with those that live.
-    const SUMS: &str = "SELECT COUNT(*), CAST(COALESCE(SUM(CASE
+    const SUMS: [&str; 2] = owned!(
+        "SELECT COUNT(*), CAST(COALESCE(SUM(CASE
              WHEN state IN ('deleted', 'failed') AND ended_at > ready_at
              THEN ended_at - ready_at ELSE 0 END), 0) AS BIGINT)
-         FROM sandboxes
-         WHERE ready_at IS NOT NULL AND (CAST(?1 AS TEXT) IS NULL OR account_id = ?1)";
-    let row = query_one(tx, SUMS, args![only(owner)]).await?;
+         FROM sandboxes WHERE",
+        "AND ready_at IS NOT NULL"
+    );
+    let (sql, account) = for_owner(owner, SUMS);
+    let row = query_one(tx, sql, args![account]).await?;
     let mut row = row.ok_or_else(|| StoreError::corrupt("no sums"))?.reader();
     let sandboxes = row.number()?;
     Ok(Totals { sandboxes, ended_seconds: row.duration()?.as_secs_f64() })

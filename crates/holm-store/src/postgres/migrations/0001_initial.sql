@@ -64,7 +64,8 @@ CREATE TABLE sandboxes (
 );
 CREATE INDEX sandboxes_newest ON sandboxes (account_id, created_at, id);
 CREATE INDEX sandboxes_newest_of_all ON sandboxes (created_at, id);
-CREATE INDEX sandboxes_alive ON sandboxes (account_id) WHERE state NOT IN ('deleted', 'failed');
+CREATE INDEX sandboxes_alive ON sandboxes (account_id, created_at, id)
+    WHERE state NOT IN ('deleted', 'failed');
 CREATE INDEX sandboxes_alive_on ON sandboxes (node_id) WHERE state NOT IN ('deleted', 'failed');
 
 CREATE TABLE idempotency (
