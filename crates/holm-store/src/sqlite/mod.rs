@@ -82,3 +82,71 @@ impl Backend for SqliteStore {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::sql::{args, call};
+    use crate::{NodeId, Nodes as _};
+
+    #[derive(Debug, Clone, Copy)]
+    enum Then {
+        Succeed,
+        Fail,
+        Panic,
+    }
+
+    /// Adds a node in a transaction that goes on as told.
+    fn add(
+        store: &SqliteStore,
+        id: NodeId,
+        then: Then,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        const INSERT: &str = "INSERT INTO nodes (id, boot_id, last_seen) VALUES (?1, 'x', 0)";
+        call(store, Mode::Write, (id, then), |tx, (id, then)| {
+            Box::pin(async {
+                tx.execute(INSERT, args![*id]).await?;
+                match then {
+                    Then::Succeed => Ok(()),
+                    Then::Fail => Err(StoreError::invalid("as told")),
+                    Then::Panic => panic!("as told"),
+                }
+            })
+        })
+    }
+
+    #[tokio::test]
+    async fn who_fails_or_panics_harms_nobody_else_in_the_same_commit() {
+        let store = SqliteStore::in_memory().await.unwrap();
+        let (begun, beginning) = mpsc::channel();
+        let (open, gate) = mpsc::channel::<()>();
+        // Holds the thread up, so that all that follow are one batch.
+        let first = call(&store, Mode::Write, (Mutex::new(gate), begun), |_, (gate, begun)| {
+            Box::pin(async {
+                begun.send(()).unwrap();
+                gate.lock().unwrap().recv().unwrap();
+                Ok(())
+            })
+        });
+        beginning.recv().unwrap();
+        let ids: Vec<NodeId> = (0..5).map(|_| NodeId::random().unwrap()).collect();
+        let then = [Then::Succeed, Then::Fail, Then::Succeed, Then::Panic, Then::Succeed];
+        let calls: Vec<_> = ids.iter().zip(then).map(|(id, then)| add(&store, *id, then)).collect();
+        open.send(()).unwrap();
+        first.await.unwrap();
+        let mut good = Vec::new();
+        for (call, then) in calls.into_iter().zip(then) {
+            let result = call.await;
+            assert_eq!(result.is_ok(), matches!(then, Then::Succeed), "{then:?}: {result:?}");
+            good.push(result.is_ok());
+        }
+        let mut want: Vec<NodeId> =
+            ids.iter().zip(good).filter(|(_, good)| *good).map(|(id, _)| *id).collect();
+        want.sort_unstable();
+        let there = store.node_list().await.unwrap();
+        assert_eq!(there.iter().map(|node| node.id).collect::<Vec<_>>(), want);
+    }
+}
