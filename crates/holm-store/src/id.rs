@@ -70,6 +70,10 @@ macro_rules! ids {
                 random_digits().map(Self)
             }
 
+            /// The one with zeros only, which no random one is: for what there is one of where
+            /// nothing is shared, such as the account of an embedded engine.
+            pub const ZERO: Self = Self([b'0'; DIGITS]);
+
             /// The 18 digits without the prefix.
             #[must_use]
             pub fn digits(&self) -> &str {

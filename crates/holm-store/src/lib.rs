@@ -3,9 +3,10 @@
 //!
 //! [`Store`] is the whole of it, [`SqliteStore`] keeps it in one file without any other service,
 //! [`PostgresStore`] where several nodes share it. Both run the same transactions (`sql/`, one
-//! file per noun), so that a rule about money or places exists once; what differs (connections,
-//! locks, migrations) is in `sqlite/` and `postgres/`, and one contract test runs against both.
-//! Knows nothing above it.
+//! file per noun); what differs (connections, locks, migrations) is in `sqlite/` and `postgres/`.
+//! [`MemoryStore`] is plain maps, for an engine whose sandboxes end with its process. A rule about
+//! money or places exists once (`rules.rs`), and one contract test runs against all of them. Knows
+//! nothing above it.
 
 #![forbid(unsafe_code)]
 
@@ -15,12 +16,15 @@ mod error;
 mod id;
 mod key;
 mod ledger;
+mod memory;
 mod migrate;
 mod node;
 mod outbox;
 mod page;
 mod postgres;
 mod record;
+mod rules;
+mod secret;
 mod size;
 mod sql;
 mod sqlite;
@@ -33,6 +37,7 @@ pub use error::{Source, StoreError};
 pub use id::{AccountId, AuditId, EntryId, EventId, IdError, KeyId, NodeId, SandboxId};
 pub use key::{Key, KeyHash, KeyHasher, KeyScope, KeyStatus, KeyText, TOUCH_SECONDS};
 pub use ledger::{Charged, Credit, Entry, EntryKind, LedgerCheck, Usage};
+pub use memory::MemoryStore;
 pub use node::Node;
 pub use outbox::{Completion, Delivery, DeliveryOutcome, Event, OutboxClaim, PAYLOAD_MAX};
 pub use page::{Cursor, CursorError, Owner, PAGE_MAX, Page, PageQuery};

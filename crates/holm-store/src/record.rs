@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
 
+use crate::id::hex;
 use crate::{AccountId, Ended, Event, KeyId, NodeId, SandboxId, SandboxState, Size, SizeName};
 
 /// How long a create's idempotency key is remembered.
@@ -108,6 +110,15 @@ pub struct Idempotency {
     pub fingerprint: String,
 }
 
+impl Idempotency {
+    /// Of `key` and the request that came with it. Only a hash of the request is kept, for it may
+    /// hold what nobody else should read.
+    #[must_use]
+    pub fn new(key: impl Into<String>, request: &[u8]) -> Self {
+        Self { key: key.into(), fingerprint: hex(&Sha256::digest(request)) }
+    }
+}
+
 /// What became of a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "short-lived, and nearly always the large one")]
@@ -125,4 +136,6 @@ pub struct Totals {
     pub sandboxes: u64,
     /// Seconds of those that ended.
     pub ended_seconds: f64,
+    /// What all of them were charged so far, in micro-units.
+    pub cost: i64,
 }

@@ -1,8 +1,7 @@
 //! Audit events.
 
 use super::{Reader, Tx, args, for_owner, owned, place};
-use crate::audit::{AuditEvent, DETAIL_MAX, Outcome};
-use crate::{Cursor, Owner, Page, PageQuery, StoreError};
+use crate::{AuditEvent, Cursor, Outcome, Owner, Page, PageQuery, StoreError, rules};
 
 fn read(row: &mut Reader) -> Result<AuditEvent, StoreError> {
     Ok(AuditEvent {
@@ -21,11 +20,7 @@ pub(super) async fn add(tx: &mut dyn Tx, event: &AuditEvent) -> Result<(), Store
     const INSERT: &str = "INSERT INTO audit
          (id, at, account_id, key_id, action, target, outcome, detail)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING";
-    let detail = event.detail.to_string();
-    if detail.len() > DETAIL_MAX {
-        let text = format!("an audit event's detail has more than {DETAIL_MAX} bytes");
-        return Err(StoreError::invalid(text));
-    }
+    let detail = rules::detail_text(event)?;
     let values = args![
         event.id,
         event.at,

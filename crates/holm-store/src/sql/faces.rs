@@ -10,7 +10,7 @@ use crate::{
     Account, AccountId, AccountLimits, Accounts, Answer, Audit, AuditEvent, BoxFuture, Charged,
     Completion, Credit, Delivery, Entry, Event, Key, KeyHash, KeyId, Keys, Ledger, LedgerCheck,
     Node, NodeId, Nodes, Outbox, OutboxClaim, Owner, Page, PageQuery, Record, Reservation,
-    Reserved, SandboxId, Sandboxes, Store, Totals,
+    Reserved, SandboxId, Sandboxes, Store, Totals, rules,
 };
 
 impl<B: Backend> Store for B {
@@ -79,7 +79,7 @@ impl<B: Backend> Keys for B {
     }
 
     fn key_touch(&self, key: Key, at: Timestamp) -> Answer<()> {
-        if !key::touch_is_due(&key, at) {
+        if !rules::touch_is_due(&key, at) {
             return Box::pin(std::future::ready(Ok(())));
         }
         call(self, Write, (key.id, at), |tx, (id, at)| Box::pin(key::touch(tx, *id, *at)))

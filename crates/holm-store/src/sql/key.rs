@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::{Reader, Tx, args, for_owner, owned, place, query_one};
-use crate::key::{Key, KeyHash, KeyScope, TOUCH_SECONDS};
+use crate::key::{Key, KeyHash, KeyScope};
 use crate::{Account, AccountId, Cursor, KeyId, Owner, Page, PageQuery, StoreError};
 
 fn read(row: &mut Reader) -> Result<Key, StoreError> {
@@ -118,11 +118,6 @@ pub(super) async fn revoke(
     let (sql, account) = for_owner(owner, UPDATE);
     tx.execute(sql, args![account, id, at]).await?;
     get_there(tx, owner, id).await
-}
-
-/// Whether a touch at `at` would say anything new.
-pub(super) fn touch_is_due(key: &Key, at: Timestamp) -> bool {
-    key.last_used_at.is_none_or(|last| at.duration_since(last).as_secs() >= TOUCH_SECONDS)
 }
 
 pub(super) async fn touch(tx: &mut dyn Tx, id: KeyId, at: Timestamp) -> Result<(), StoreError> {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::{Reader, Tx, account, args, place, query_one};
 use crate::{
     AccountId, Credit, Cursor, Entry, EntryId, EntryKind, LedgerCheck, Page, PageQuery, StoreError,
-    Usage,
+    Usage, rules,
 };
 
 macro_rules! select {
@@ -58,9 +58,7 @@ pub(super) async fn append(tx: &mut dyn Tx, new: &NewEntry) -> Result<Entry, Sto
     const SELECT: &str = select!("WHERE id = ?1");
     let id = EntryId::random()?;
     let (number, balance) = last(tx, new.account_id).await?;
-    let balance = balance
-        .checked_add(new.amount)
-        .ok_or_else(|| StoreError::invalid("a balance is beyond all numbers"))?;
+    let balance = rules::add_up(balance, new.amount)?;
     let values = args![
         id,
         new.account_id,
@@ -80,18 +78,7 @@ pub(super) async fn append(tx: &mut dyn Tx, new: &NewEntry) -> Result<Entry, Sto
 }
 
 pub(super) async fn add(tx: &mut dyn Tx, credit: &Credit) -> Result<Entry, StoreError> {
-    let allowed = match credit.kind {
-        EntryKind::Topup => credit.amount > 0,
-        EntryKind::Adjust => credit.amount != 0,
-        EntryKind::Usage => false,
-    };
-    if !allowed {
-        return Err(StoreError::invalid(format!(
-            "{} micro-units cannot be added as {}: a topup is above zero, an adjustment is not \
-             zero, and usage comes from charging a sandbox only",
-            credit.amount, credit.kind
-        )));
-    }
+    rules::may_add(credit)?;
     account::lock(tx, credit.account_id).await?;
     if let Some(before) = referred(tx, credit).await? {
         if (before.kind, before.amount) != (credit.kind, credit.amount) {

@@ -3,8 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Reader, Tx, args};
-use crate::outbox::{Completion, Delivery, DeliveryOutcome, Event, OutboxClaim, PAYLOAD_MAX};
-use crate::{PAGE_MAX, StoreError};
+use crate::outbox::{Completion, Delivery, DeliveryOutcome, Event, OutboxClaim};
+use crate::{PAGE_MAX, StoreError, rules};
 
 fn read(row: &mut Reader) -> Result<Delivery, StoreError> {
     Ok(Delivery {
@@ -24,11 +24,7 @@ pub(super) async fn add(tx: &mut dyn Tx, event: &Event) -> Result<bool, StoreErr
     const INSERT: &str = "INSERT INTO outbox (event_id, account_id, kind, payload, target,
          created_at, attempts, next_attempt_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?6) ON CONFLICT (event_id, target) DO NOTHING";
-    let payload = event.payload.to_string();
-    if payload.len() > PAYLOAD_MAX {
-        let text = format!("an event's payload has more than {PAYLOAD_MAX} bytes");
-        return Err(StoreError::invalid(text));
-    }
+    let payload = rules::payload_text(event)?;
     if super::account::get(tx, event.account_id).await?.is_none() {
         return Err(StoreError::unknown("account", &event.account_id));
     }

@@ -5,11 +5,11 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Tx, account, args, key, ledger, node, outbox, query_int, query_one, sandbox};
 use crate::record::{IDEMPOTENCY_LIFE, Idempotency, Record, Reservation, Reserved};
-use crate::{AccountId, Owner, SandboxState, StoreError};
+use crate::{AccountId, Owner, StoreError, rules};
 
 pub(super) async fn reserve(tx: &mut dyn Tx, wanted: &Reservation) -> Result<Reserved, StoreError> {
     let record = &wanted.record;
-    check(record)?;
+    rules::may_reserve(record)?;
     let account = account::lock(tx, record.account_id).await?;
     if account.disabled_at.is_some() {
         return Err(StoreError::AccountDisabled { id: account.id });
@@ -42,19 +42,6 @@ pub(super) async fn reserve(tx: &mut dyn Tx, wanted: &Reservation) -> Result<Res
     }
     outbox::add_all(tx, &wanted.events).await?;
     Ok(Reserved::New(sandbox::get_there(tx, record.id).await?))
-}
-
-fn check(record: &Record) -> Result<(), StoreError> {
-    let fresh = record.state == SandboxState::Provisioning
-        && record.ready_at.is_none()
-        && record.ended.is_none();
-    if !fresh {
-        return Err(StoreError::invalid("only a sandbox that is provisioning can be reserved"));
-    }
-    if record.price_per_second < 0 {
-        return Err(StoreError::invalid("a price must not be below zero"));
-    }
-    Ok(())
 }
 
 async fn alive_on(tx: &mut dyn Tx, record: &Record) -> Result<i64, StoreError> {

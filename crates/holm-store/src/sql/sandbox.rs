@@ -1,13 +1,11 @@
 //! Sandboxes: reading and saving records. Taking a place is in `reserve`.
 
-use jiff::Timestamp;
-
 use super::{
     Reader, Tx, account, args, charge, for_owner, outbox, owned, place, query_int, query_one,
 };
 use crate::{
     Cursor, EndReason, Ended, Event, NodeId, Owner, Page, PageQuery, Record, SandboxId,
-    SandboxState, Size, SizeName, StoreError, Totals,
+    SandboxState, Size, SizeName, StoreError, Totals, rules,
 };
 
 /// A statement that selects whole records, as [`read`] reads them.
@@ -106,7 +104,7 @@ pub(super) async fn save(
         account::lock(tx, account_id).await?;
     }
     let old = lock(tx, record.id).await?;
-    check(&old, record)?;
+    rules::may_follow(&old, record)?;
     let values = args![
         record.id,
         record.name.as_deref(),
@@ -129,37 +127,6 @@ pub(super) async fn save(
 pub(super) fn metadata_text(record: &Record) -> Result<String, StoreError> {
     serde_json::to_string(&record.metadata)
         .map_err(|error| StoreError::database("write labels as JSON", error))
-}
-
-/// Whether `new` may follow `old`.
-fn check(old: &Record, new: &Record) -> Result<(), StoreError> {
-    let id = new.id;
-    if old.version != new.version {
-        return Err(StoreError::Stale { id });
-    }
-    let (from, to) = (old.state, new.state);
-    if from != to && !from.may_become(to) {
-        return Err(StoreError::Transition { id, from, to });
-    }
-    let micros = |moment: Option<Timestamp>| moment.map(Timestamp::as_microsecond);
-    let end = |record: &Record| record.ended.map(|end| (end.reason, end.at.as_microsecond()));
-    let ending = matches!(to, SandboxState::Deleting) || to.is_over();
-    let wrong = if old.ready_at.is_some() && micros(old.ready_at) != micros(new.ready_at) {
-        "the moment at which a sandbox became ready does not change"
-    } else if old.ended.is_some() && end(old) != end(new) {
-        "a sandbox's end does not change"
-    } else if ending != new.ended.is_some() {
-        "a sandbox has an end exactly from `deleting` on"
-    } else if to == SandboxState::Running && new.ready_at.is_none() {
-        "a running sandbox became ready at some moment"
-    } else if old.ready_at.is_none() && new.ready_at.is_some() && to != SandboxState::Running {
-        "a sandbox becomes ready by running"
-    } else if to.is_over() && new.ended.is_some_and(|end| end.reason.final_state() != to) {
-        "a sandbox rests in the state that belongs to its end"
-    } else {
-        return Ok(());
-    };
-    Err(StoreError::invalid(format!("{wrong} ({id})")))
 }
 
 pub(super) async fn list(
@@ -207,7 +174,8 @@ pub(super) async fn totals(tx: &mut dyn Tx, owner: Owner) -> Result<Totals, Stor
     const SUMS: [&str; 2] = owned!(
         "SELECT COUNT(*), CAST(COALESCE(SUM(CASE
              WHEN state IN ('deleted', 'failed') AND ended_at > ready_at
-             THEN ended_at - ready_at ELSE 0 END), 0) AS BIGINT)
+             THEN ended_at - ready_at ELSE 0 END), 0) AS BIGINT),
+         CAST(COALESCE(SUM((metered_until - ready_at) / 1000000 * price_per_second), 0) AS BIGINT)
          FROM sandboxes WHERE",
         "AND ready_at IS NOT NULL"
     );
@@ -215,5 +183,6 @@ pub(super) async fn totals(tx: &mut dyn Tx, owner: Owner) -> Result<Totals, Stor
     let row = query_one(tx, sql, args![account]).await?;
     let mut row = row.ok_or_else(|| StoreError::corrupt("no sums"))?.reader();
     let sandboxes = row.number()?;
-    Ok(Totals { sandboxes, ended_seconds: row.duration()?.as_secs_f64() })
+    let ended_seconds = row.duration()?.as_secs_f64();
+    Ok(Totals { sandboxes, ended_seconds, cost: row.int()? })
 }

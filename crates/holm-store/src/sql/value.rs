@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::{
     AccountId, AuditId, EndReason, EntryId, EntryKind, EventId, KeyId, NodeId, Outcome, SandboxId,
-    SandboxState, SizeName, StoreError,
+    SandboxState, SizeName, StoreError, rules,
 };
 
 /// A value.
@@ -22,11 +22,10 @@ pub(crate) enum Value {
 impl Value {
     /// Refuses what one of the databases cannot keep, so that both refuse the same.
     pub fn check(values: &[Self]) -> Result<(), StoreError> {
-        let zero = |value: &Self| matches!(value, Self::Text(text) if text.contains('\0'));
-        if values.iter().any(zero) {
-            return Err(StoreError::invalid("a text must not contain the character U+0000"));
-        }
-        Ok(())
+        rules::texts(values.iter().filter_map(|value| match value {
+            Self::Text(text) => Some(&**text),
+            _ => None,
+        }))
     }
 }
 

@@ -44,7 +44,7 @@ async fn killed_while_charging(bed: &Bed) {
     let (name, test) = match &bed.place {
         Place::File(path) => (format!("file:{}", path.display()), "sqlite"),
         Place::Url(url) => (url.clone(), "postgres"),
-        Place::Memory => unreachable!("nothing outlives it"),
+        Place::Memory | Place::Maps => unreachable!("nothing outlives it"),
     };
     for round in 0..ROUNDS {
         let mut wanted = record(place);

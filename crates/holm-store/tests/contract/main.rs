@@ -12,6 +12,7 @@ mod crash;
 mod idempotency;
 mod key;
 mod ledger;
+mod memory;
 mod node;
 mod outbox;
 mod race;

@@ -4,7 +4,7 @@ use holm_store::{EndReason, Ended, Owner, PageQuery, SandboxId, SandboxState};
 
 use crate::support::{
     Bed, account, at, both, contract, end, ending, event, kind, node, ready, record, reserve,
-    running,
+    running, topup,
 };
 
 contract! {
@@ -199,14 +199,21 @@ async fn sums(bed: &Bed) {
     let place = both(&**store).await;
     let other = (account(&**store).await, place.1);
     for (place, seconds) in [(place, 10), (place, 20), (other, 100)] {
-        let sandbox = running(&**store, record(place), 0).await;
+        let mut wanted = record(place);
+        wanted.price_per_second = 7;
+        store.ledger_add(topup(wanted.account_id, 1_000)).await.unwrap();
+        let sandbox = running(&**store, wanted, 0).await;
         end(&**store, sandbox, EndReason::Destroyed, seconds).await;
     }
-    running(&**store, record(place), 0).await;
+    let mut wanted = record(place);
+    wanted.price_per_second = 7;
+    let alive = running(&**store, wanted, 0).await;
+    store.ledger_charge(alive.id, at(3)).await.unwrap();
     let never_ready = reserve(&**store, record(place)).await;
     end(&**store, never_ready, EndReason::Destroyed, 50).await;
     let own = store.sandbox_totals(Owner::Account(place.0)).await.unwrap();
     assert_eq!((own.sandboxes, own.ended_seconds.round().to_string()), (3, "30".to_owned()));
     let all = store.sandbox_totals(Owner::Any).await.unwrap();
     assert_eq!((all.sandboxes, all.ended_seconds.round().to_string()), (4, "130".to_owned()));
+    assert_eq!((own.cost, all.cost), (33 * 7, 133 * 7), "of the living as far as charged");
 }

@@ -6,7 +6,7 @@ mod words;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use holm_store::{BoxFuture, PostgresSettings, PostgresStore, SqliteStore, Store};
+use holm_store::{BoxFuture, MemoryStore, PostgresSettings, PostgresStore, SqliteStore, Store};
 
 pub use cluster::{Cluster, Kind, shared};
 pub use words::*;
@@ -24,6 +24,12 @@ macro_rules! contract {
             #[test]
             fn $name() {
                 $crate::support::on_memory(|bed| Box::pin(super::$name(bed)));
+            }
+        )*}
+        mod maps {$(
+            #[test]
+            fn $name() {
+                $crate::support::on_maps(|bed| Box::pin(super::$name(bed)));
             }
         )*}
         contract!(postgres: $($name)*);
@@ -54,6 +60,7 @@ pub(crate) use contract;
 pub enum Place {
     File(PathBuf),
     Memory,
+    Maps,
     Url(String),
 }
 
@@ -68,6 +75,7 @@ impl Place {
         Ok(match self {
             Self::File(path) => Arc::new(SqliteStore::open(path).await?),
             Self::Memory => Arc::new(SqliteStore::in_memory().await?),
+            Self::Maps => Arc::new(MemoryStore::new(1000)),
             Self::Url(url) => Arc::new(PostgresStore::open(&PostgresSettings::new(url)).await?),
         })
     }
@@ -79,7 +87,7 @@ impl Place {
                 let connection = rusqlite::Connection::open(path).map_err(|e| e.to_string())?;
                 connection.execute_batch(sql).map_err(|e| e.to_string())
             }
-            Self::Memory => panic!("a database in memory has one user"),
+            Self::Memory | Self::Maps => panic!("a database in memory has one user"),
             Self::Url(url) => raw_postgres(url, sql).await,
         }
     }
@@ -116,6 +124,10 @@ async fn run(place: Place, contract: Contract) {
 
 pub fn on_memory(contract: Contract) {
     block_on(run(Place::Memory, contract));
+}
+
+pub fn on_maps(contract: Contract) {
+    block_on(run(Place::Maps, contract));
 }
 
 pub fn on_sqlite(contract: Contract) {
