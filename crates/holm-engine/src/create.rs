@@ -4,10 +4,11 @@
 //! the task sees that nobody waits and undoes what was done.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use holm_runtime::SandboxSpec;
+use holm_store::{Idempotency, KeyScope};
 use holm_wire::guest::{Configure, Probe};
+use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -15,7 +16,7 @@ use crate::faults::Moment;
 use crate::plan::Plan;
 use crate::sandbox::Sandbox;
 use crate::steps::STEPS;
-use crate::{CreateSandbox, EndReason, Engine, Error, ErrorKind, SandboxView};
+use crate::{CreateSandbox, EndReason, Engine, Error, ErrorKind, SandboxId, SandboxView};
 
 /// A create under way.
 pub(crate) struct Build {
@@ -23,26 +24,61 @@ pub(crate) struct Build {
     pub sandbox: Arc<Sandbox>,
     pub spec: SandboxSpec,
     pub configure: Configure,
+    pub idempotency: Option<Idempotency>,
+    /// What the same request has made before; then this one makes nothing.
+    pub existing: Option<SandboxId>,
     /// What the guest has measured.
     pub probe: Probe,
 }
 
+/// What came of a create that did not fail.
+enum Made {
+    New(Box<SandboxView>),
+    /// The same request made this one before.
+    Before(SandboxId),
+}
+
 impl Engine {
     /// Makes a sandbox. Its lifetime counts from the moment that it is ready. Dropping the future
-    /// undoes everything.
+    /// undoes everything, unless the request has an idempotency key.
     ///
     /// # Errors
-    /// `invalid_argument`, `template_unknown`, `quota_exceeded`, `capacity`,
-    /// `isolation_unavailable`, `unavailable`, `internal`. After an error nothing is left.
+    /// `invalid_argument`, `forbidden`, `template_unknown`, `quota_exceeded`,
+    /// `insufficient_balance`, `conflict`, `capacity`, `isolation_unavailable`, `unavailable`,
+    /// `internal`. After an error nothing is left.
     pub async fn sandbox_create(&self, request: CreateSandbox) -> Result<SandboxView, Error> {
+        self.caller.needs(KeyScope::Sandboxes)?;
         self.refuse_when_closing()?;
-        let plan = Plan::new(&self.inner.settings, request)?;
-        crate::lease::start(self);
+        self.start().await?;
+        let account = self.inner.store.account_get(self.caller.account).await?;
+        let account = account.ok_or_else(|| {
+            let internal = format!("the account {} is not in the store", self.caller.account);
+            Error::new(ErrorKind::Forbidden, "this account does not exist").with_internal(internal)
+        })?;
+        let mut request = Some(request);
+        while let Some(wanted) = request.take() {
+            // Where it was made before, that may turn out to fail.
+            request = wanted.idempotency_key.is_some().then(|| wanted.clone());
+            let plan = Plan::new(&self.inner.settings, &self.caller, &account, wanted)?;
+            match self.make(plan).await? {
+                Made::New(view) => return Ok(*view),
+                Made::Before(id) => {
+                    if let Some(view) = self.made_before(id).await? {
+                        return Ok(view);
+                    }
+                }
+            }
+        }
+        Err(Error::internal("create", &"a request without a key was made before"))
+    }
+
+    async fn make(&self, plan: Plan) -> Result<Made, Error> {
+        let stays = plan.idempotency.is_some();
         let (answer, waiting) = oneshot::channel();
         let build = Build::new(self.clone(), plan);
-        let waiting =
-            Waiting { engine: self.clone(), sandbox: Arc::clone(&build.sandbox), answer: waiting };
-        self.inner.tasks.spawn(build.run(answer));
+        let sandbox = Arc::clone(&build.sandbox);
+        let waiting = Waiting { engine: self.clone(), sandbox, answer: waiting, stays };
+        self.inner.tasks.spawn(build.run(answer, stays));
         waiting.answer().await
     }
 }
@@ -51,11 +87,13 @@ impl Engine {
 struct Waiting {
     engine: Engine,
     sandbox: Arc<Sandbox>,
-    answer: oneshot::Receiver<Result<SandboxView, Error>>,
+    answer: oneshot::Receiver<Result<Made, Error>>,
+    /// Whether what is made stays when the caller goes away.
+    stays: bool,
 }
 
 impl Waiting {
-    async fn answer(mut self) -> Result<SandboxView, Error> {
+    async fn answer(mut self) -> Result<Made, Error> {
         let answer = (&mut self.answer).await;
         answer.unwrap_or_else(|lost| Err(Error::internal("create", &lost)))
     }
@@ -63,6 +101,9 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
+        if self.stays {
+            return;
+        }
         // The create may have answered just when the caller left: then nobody knows the id.
         self.answer.close();
         if let Ok(Ok(_)) = self.answer.try_recv() {
@@ -74,30 +115,49 @@ impl Drop for Waiting {
 
 impl Build {
     fn new(engine: Engine, plan: Plan) -> Self {
-        let sandbox = Arc::new(Sandbox::new(plan.record, plan.configure.workdir.clone()));
-        let probe = Probe::default();
-        Self { engine, sandbox, spec: plan.spec, configure: plan.configure, probe }
+        let workdir = plan.configure.workdir.clone();
+        Self {
+            engine,
+            sandbox: Arc::new(Sandbox::new(plan.record, workdir, plan.max_life)),
+            spec: plan.spec,
+            configure: plan.configure,
+            idempotency: plan.idempotency,
+            existing: None,
+            probe: Probe::default(),
+        }
     }
 
-    async fn run(mut self, mut answer: oneshot::Sender<Result<SandboxView, Error>>) {
+    async fn run(mut self, mut answer: oneshot::Sender<Result<Made, Error>>, stays: bool) {
         let sandbox = Arc::clone(&self.sandbox);
         let mut started = 0;
-        let result = {
+        // Whether a place was taken must be known before anything else is decided.
+        let mut result = self.steps(&mut started, 1).await;
+        if let Some(id) = self.existing {
+            // Where nobody waits any more there is nothing to undo either.
+            let _ = answer.send(Ok(Made::Before(id)));
+            return;
+        }
+        if result.is_ok() {
             let stopped = async {
                 tokio::select! {
-                    () = answer.closed() => Error::new(ErrorKind::Unavailable, "nobody waits"),
+                    () = answer.closed(), if !stays => {
+                        Error::new(ErrorKind::Unavailable, "nobody waits")
+                    }
                     ended = sandbox.ended() => Error::gone(&sandbox.id, ended),
                 }
             };
-            tokio::select! {
+            result = tokio::select! {
                 biased;
-                result = self.steps(&mut started) => result,
+                result = self.steps(&mut started, STEPS.len()) => result,
                 error = stopped => Err(error),
-            }
-        };
+            };
+        }
+        let detail = json!({"size": self.sandbox.live().record.size.as_str()});
+        self.engine.audit_result("sandbox.create", Some(sandbox.id.to_string()), &result, detail);
         match result {
             Ok(()) => {
-                if answer.send(Ok(self.sandbox.view())).is_err() {
+                let made = Made::New(Box::new(self.sandbox.view()));
+                if answer.send(Ok(made)).is_err() && !stays {
                     let end = self.engine.end_in_background(self.sandbox, EndReason::Destroyed);
                     // What it could not remove the sweep removes.
                     let _ = end.await;
@@ -113,9 +173,10 @@ impl Build {
         }
     }
 
-    async fn steps(&mut self, started: &mut usize) -> Result<(), Error> {
+    /// Runs the steps from the one after the first `started` on, up to number `until`.
+    async fn steps(&mut self, started: &mut usize, until: usize) -> Result<(), Error> {
         let faults = self.engine.inner.settings.faults.clone();
-        for step in &STEPS {
+        for step in &STEPS[*started..until] {
             faults.check(step.name, Moment::Before)?;
             *started += 1;
             let begin = Instant::now();
@@ -146,6 +207,6 @@ impl Build {
         if let Err(error) = self.engine.decide_end(&self.sandbox, EndReason::Destroyed).await {
             tracing::error!(id = %self.sandbox.id, internal = error.internal, "cannot record");
         }
-        self.sandbox.handed_over.store(true, Ordering::SeqCst);
+        self.sandbox.hand_over(true);
     }
 }

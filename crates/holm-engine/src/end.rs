@@ -1,12 +1,13 @@
 //! Ending a sandbox: the decision, then the removal.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use holm_store::KeyScope;
+use serde_json::json;
 use tokio::time::{Instant, timeout};
 
-use crate::lease::store_failed;
+use crate::event::Happened;
 use crate::sandbox::Sandbox;
 use crate::{Destroyed, EndReason, Ended, Engine, Error, ErrorKind, SandboxId, SandboxState};
 
@@ -24,15 +25,20 @@ impl Engine {
     /// [`ErrorKind::NotFound`]; [`ErrorKind::Unavailable`] when something could not be removed
     /// yet: it stays `deleting`, and holm goes on trying.
     pub async fn sandbox_destroy(&self, id: &SandboxId) -> Result<Destroyed, Error> {
-        let Some(sandbox) = self.inner.registry.get(id) else {
-            let record = self.inner.store.get(*id).await;
-            return match record.and_then(|record| record.ended) {
+        self.caller.needs(KeyScope::Sandboxes)?;
+        let Some(sandbox) = self.own(id) else {
+            let error = self.absent(id).await;
+            return match error.ended {
                 Some(ended) => Ok(Destroyed { id: *id, already: true, ended }),
-                None => Err(Error::not_found(id)),
+                None => Err(error),
             };
         };
         let end = self.end_in_background(sandbox, EndReason::Destroyed);
-        end.await.unwrap_or_else(|panic| Err(Error::internal("destroy", &panic)))
+        let result = end.await.unwrap_or_else(|panic| Err(Error::internal("destroy", &panic)));
+        let already = result.as_ref().is_ok_and(|gone| gone.already);
+        let detail = json!({"already": already});
+        self.audit_result("sandbox.destroy", Some(id.to_string()), &result, detail);
+        result
     }
 
     /// Ends `sandbox`; goes on when the caller stops waiting.
@@ -61,7 +67,7 @@ impl Engine {
         if live.record.ended.is_some() {
             return Ok(false);
         }
-        let mut ended = Ended::now(reason);
+        let mut ended = Ended { reason, at: live.at(Instant::now()) };
         if reason == EndReason::Expired {
             if live.deadline.is_none_or(|deadline| Instant::now() < deadline) {
                 return Ok(false);
@@ -71,7 +77,7 @@ impl Engine {
         }
         live.record.state = SandboxState::Deleting;
         live.record.ended = Some(ended);
-        self.inner.store.save(live.record.clone()).await.map_err(|e| store_failed(&e))?;
+        live.record = self.record_save(live.record, &[Happened::Ended(reason)]).await?;
         tracing::info!(id = %sandbox.id, %reason, "sandbox ends");
         sandbox.set(live);
         Ok(true)
@@ -86,10 +92,12 @@ impl Engine {
         if sandbox.state().is_over() {
             return Ok(ended);
         }
-        if !sandbox.handed_over.load(Ordering::SeqCst) {
-            // Still being made: its create sees the end, undoes itself and says when it is done.
-            sandbox.over().await;
-            return Ok(ended);
+        // Still being made: its create sees the end, undoes itself and says when it is done, or
+        // that it could not.
+        tokio::select! {
+            biased;
+            () = sandbox.handed_over() => {}
+            () = sandbox.over() => return Ok(ended),
         }
         if ended.reason == EndReason::Expired {
             let _ = timeout(LAST_WORDS, sandbox.quiet()).await;
@@ -112,7 +120,7 @@ impl Engine {
         let _decision = sandbox.decision.lock().await;
         let mut live = sandbox.live();
         live.record.state = ended.reason.final_state();
-        self.inner.store.save(live.record.clone()).await.map_err(|e| store_failed(&e))?;
+        live.record = self.record_save(live.record, &[]).await?;
         // Out of the registry before anybody who waits is told, so that they see the history.
         self.inner.registry.remove(&sandbox.id);
         sandbox.set(live);

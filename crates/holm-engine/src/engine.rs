@@ -1,26 +1,31 @@
 //! The engine: what faces call.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use holm_runtime::Driver;
+use holm_store::{Cursor, KeyScope, MemoryStore, PAGE_MAX, Page, PageQuery, Record, Store};
 use holm_wire::client::GuestClient;
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
+use crate::audit::Refusals;
 use crate::lease::Timer;
 use crate::measure::Measured;
+use crate::meter::Meter;
 use crate::sandbox::{Registry, Sandbox, view};
-use crate::store::{MemoryStore, Store};
 use crate::tasks::Tasks;
 use crate::{
-    EndReason, EngineSettings, Error, ErrorKind, ListSandboxes, SandboxId, SandboxState,
+    Caller, EndReason, EngineSettings, Error, ErrorKind, ListSandboxes, SandboxId, SandboxState,
     SandboxView, UsageNow,
 };
 
-/// Makes, uses and ends sandboxes. Cheap to clone; all clones are the same engine.
+/// Makes, uses and ends sandboxes, for one caller. Cheap to clone; all clones, and all those for
+/// other callers, are the same engine. A call reaches the caller's own sandboxes only.
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) inner: Arc<Inner>,
+    pub(crate) caller: Arc<Caller>,
 }
 
 pub(crate) struct Inner {
@@ -30,38 +35,45 @@ pub(crate) struct Inner {
     pub registry: Registry,
     pub tasks: Tasks,
     pub timer: Arc<Timer>,
-    pub timer_started: OnceLock<()>,
     pub closing: AtomicBool,
+    pub started: OnceCell<()>,
+    pub meter: Arc<Meter>,
+    pub refusals: Refusals,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Lets the timer's task see that there is nothing left to time.
+        // Lets their tasks see that there is nothing left to time and to charge.
         self.timer.wake();
+        self.meter.wake();
     }
 }
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Engine").field("settings", &self.inner.settings).finish_non_exhaustive()
+        out.debug_struct("Engine")
+            .field("caller", &self.caller)
+            .field("settings", &self.inner.settings)
+            .finish_non_exhaustive()
     }
 }
 
 impl Engine {
-    /// An engine that keeps its records in memory. Needs a tokio runtime from its first create on.
+    /// An engine that keeps its records in memory, for its operator. Needs a tokio runtime from its first create on.
     #[must_use]
     pub fn new(driver: Arc<dyn Driver>, settings: EngineSettings) -> Self {
         let store = Arc::new(MemoryStore::new(settings.history));
         Self::with_store(driver, settings, store)
     }
 
-    /// An engine that keeps its records in `store`.
+    /// An engine that keeps its records in `store`, for its operator: see [`Self::for_caller`].
     #[must_use]
     pub fn with_store(
         driver: Arc<dyn Driver>,
         settings: EngineSettings,
         store: Arc<dyn Store>,
     ) -> Self {
+        let meter = Arc::new(Meter::new(settings.balance_grace));
         let inner = Inner {
             driver,
             settings,
@@ -69,10 +81,28 @@ impl Engine {
             registry: Registry::default(),
             tasks: Tasks::new(),
             timer: Arc::new(Timer::default()),
-            timer_started: OnceLock::new(),
             closing: AtomicBool::new(false),
+            started: OnceCell::new(),
+            meter,
+            refusals: Refusals::default(),
         };
-        Self { inner: Arc::new(inner) }
+        Self::of_operator(Arc::new(inner))
+    }
+
+    pub(crate) fn of_operator(inner: Arc<Inner>) -> Self {
+        Self { inner, caller: Arc::new(Caller::operator()) }
+    }
+
+    /// The same engine for another caller.
+    #[must_use]
+    pub fn for_caller(&self, caller: Caller) -> Self {
+        Self { inner: Arc::clone(&self.inner), caller: Arc::new(caller) }
+    }
+
+    /// Who calls with this handle.
+    #[must_use]
+    pub fn caller(&self) -> &Caller {
+        &self.caller
     }
 
     /// The settings in force.
@@ -84,9 +114,10 @@ impl Engine {
     /// One sandbox; also one that is over, while it is remembered.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`].
+    /// [`ErrorKind::NotFound`], also for somebody else's; `forbidden` without a scope to read.
     pub async fn sandbox_get(&self, id: &SandboxId) -> Result<SandboxView, Error> {
-        if let Some(sandbox) = self.inner.registry.get(id) {
+        self.caller.needs(KeyScope::Read)?;
+        if let Some(sandbox) = self.own(id) {
             self.settle(&sandbox).await?;
             let mut view = sandbox.view();
             if view.state == SandboxState::Running {
@@ -101,7 +132,7 @@ impl Engine {
             }
             return Ok(view);
         }
-        match self.inner.store.get(*id).await {
+        match self.record(id).await? {
             Some(record) => Ok(view(&record, &Measured::default())),
             None => Err(Error::not_found(id)),
         }
@@ -110,20 +141,39 @@ impl Engine {
     /// Sandboxes, newest first.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a limit of 0 or over 1,000.
+    /// [`ErrorKind::InvalidArgument`] for a limit of 0 or over 1,000; `forbidden`.
     pub async fn sandbox_list(&self, request: ListSandboxes) -> Result<Vec<SandboxView>, Error> {
-        if request.limit == 0 || request.limit > 1000 {
-            return Err(Error::invalid("limit must be from 1 to 1000"));
+        Ok(self.sandbox_page(request, None).await?.items)
+    }
+
+    /// The same in pages: the next one begins where `after` says.
+    ///
+    /// # Errors
+    /// As [`Self::sandbox_list`].
+    pub async fn sandbox_page(
+        &self,
+        request: ListSandboxes,
+        after: Option<Cursor>,
+    ) -> Result<Page<SandboxView>, Error> {
+        self.caller.needs(KeyScope::Read)?;
+        let limit = u32::try_from(request.limit).unwrap_or(u32::MAX);
+        if limit == 0 || limit > PAGE_MAX {
+            return Err(Error::invalid(format!("limit must be from 1 to {PAGE_MAX}")));
         }
         for sandbox in self.inner.registry.all() {
-            self.settle(&sandbox).await?;
+            if sandbox.account == self.caller.account {
+                self.settle(&sandbox).await?;
+            }
         }
-        let records = self.inner.store.list(request.limit, request.include_deleted).await;
-        let views = records.iter().map(|record| match self.inner.registry.get(&record.id) {
+        let query = PageQuery { limit, after };
+        let listing =
+            self.inner.store.sandbox_list(self.caller.owner(), query, request.include_deleted);
+        let page = listing.await?;
+        let view = |record: &Record| match self.own(&record.id) {
             Some(sandbox) => sandbox.view(),
             None => view(record, &Measured::default()),
-        });
-        Ok(views.collect())
+        };
+        Ok(Page { items: page.items.iter().map(view).collect(), next: page.next })
     }
 
     /// A client of its guest, for callers that stream. The lease is checked now and not again;
@@ -143,13 +193,13 @@ impl Engine {
         }
     }
 
-    /// Ends every sandbox, waits until nothing is left, and takes no new work. Idempotent.
+    /// Ends every sandbox, whoever has it, waits until nothing is left, and takes no new work. Idempotent.
     pub async fn shutdown(&self) {
         self.end_all().await;
         self.inner.driver.shutdown().await;
     }
 
-    /// Ends every sandbox and takes no new work. When this answers true no process of a sandbox is
+    /// Ends every sandbox, whoever has it, and takes no new work. When this answers true no process of a sandbox is
     /// left; what the driver keeps for itself is not waited for, and goes when the driver is
     /// dropped.
     pub async fn end_all(&self) -> bool {
@@ -181,12 +231,8 @@ impl Engine {
     /// The sandbox, if it may be used now: it runs and its lease has not ended. Every call on a
     /// sandbox begins here, so that a late timer never lets an expired one be used.
     pub(crate) async fn usable(&self, id: &SandboxId) -> Result<Arc<Sandbox>, Error> {
-        let Some(sandbox) = self.inner.registry.get(id) else {
-            return Err(match self.inner.store.get(*id).await.and_then(|record| record.ended) {
-                Some(ended) => Error::gone(id, ended),
-                None => Error::not_found(id),
-            });
-        };
+        self.caller.needs(KeyScope::Sandboxes)?;
+        let Some(sandbox) = self.own(id) else { return Err(self.absent(id).await) };
         self.settle(&sandbox).await?;
         match (sandbox.state(), sandbox.ended_now()) {
             (SandboxState::Running, _) => Ok(sandbox),

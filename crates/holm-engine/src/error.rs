@@ -12,12 +12,20 @@ use crate::{CommandResult, Ended};
 pub enum ErrorKind {
     /// An argument is wrong; the text names it and what is allowed.
     InvalidArgument,
+    /// Without an API key that works.
+    Unauthorized,
+    /// The key, or its account, may not do that.
+    Forbidden,
+    /// There is a price, and the account has nothing to pay it with.
+    InsufficientBalance,
     /// No such sandbox (or not the caller's: the two are the same answer).
     NotFound,
     /// The sandbox existed and ended; [`Error::ended`] says why and when.
     SandboxGone,
     /// As many sandboxes as are allowed exist already.
     QuotaExceeded,
+    /// It contradicts what was asked for or done before.
+    Conflict,
     /// No such template.
     TemplateUnknown,
     /// The sandbox has no interpreter for the language.
@@ -48,11 +56,15 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind, for documentation and tests.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 21] = [
         Self::InvalidArgument,
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::InsufficientBalance,
         Self::NotFound,
         Self::SandboxGone,
         Self::QuotaExceeded,
+        Self::Conflict,
         Self::TemplateUnknown,
         Self::LanguageUnavailable,
         Self::FileNotFound,
@@ -73,9 +85,13 @@ impl ErrorKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::InvalidArgument => "invalid_argument",
+            Self::Unauthorized => "unauthorized",
+            Self::Forbidden => "forbidden",
+            Self::InsufficientBalance => "insufficient_balance",
             Self::NotFound => "not_found",
             Self::SandboxGone => "sandbox_gone",
             Self::QuotaExceeded => "quota_exceeded",
+            Self::Conflict => "conflict",
             Self::TemplateUnknown => "template_unknown",
             Self::LanguageUnavailable => "language_unavailable",
             Self::FileNotFound => "file_not_found",
@@ -97,11 +113,22 @@ impl ErrorKind {
     pub fn remedy(self) -> &'static str {
         match self {
             Self::InvalidArgument => "Correct the argument named in the message and call again.",
+            Self::Unauthorized => {
+                "Send a key that `holm key create` has shown, in `Authorization: Bearer` or \
+                 `x-api-key`."
+            }
+            Self::Forbidden => "Use a key with the scope that the message names.",
+            Self::InsufficientBalance => {
+                "Ask the operator to top up the account (`holm account topup`), then try again."
+            }
             Self::NotFound => "Use list_sandboxes to see which exist, or create_sandbox.",
             Self::SandboxGone => "Create a new sandbox with create_sandbox; its files are gone.",
             Self::QuotaExceeded => {
                 "Destroy a sandbox that is no longer needed (list_sandboxes, destroy_sandbox), or \
                  wait until one expires."
+            }
+            Self::Conflict => {
+                "Look at what is there already; use a new key or name for another request."
             }
             Self::TemplateUnknown => "Use one of the templates that get_service_info lists.",
             Self::LanguageUnavailable => "Use one of the available languages, or run_command.",

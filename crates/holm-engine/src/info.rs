@@ -1,38 +1,9 @@
-//! What the service and its usage look like from outside.
-
-use jiff::Timestamp;
+//! What the service looks like from outside.
 
 use crate::measure::layer_name;
-use crate::{Engine, Language, Limits, ServiceInfo, Size, UsageReport, UsageRow, env};
-
-/// Rows of a usage report.
-const RECENT: usize = 50;
+use crate::{Engine, Language, Limits, ServiceInfo, Size, SizeName, env};
 
 impl Engine {
-    /// Sandboxes and seconds of this process.
-    pub async fn usage(&self) -> UsageReport {
-        let inner = &self.inner;
-        let now = Timestamp::now();
-        let alive = inner.store.list(usize::MAX, false).await;
-        let totals = inner.store.totals().await;
-        let running: f64 = alive.iter().map(|record| record.seconds(now)).sum();
-        let recent = inner.store.list(RECENT, true).await.into_iter().map(|record| UsageRow {
-            id: record.id,
-            seconds: record.seconds(now),
-            name: record.name,
-            size: record.size,
-            state: record.state,
-            created_at: record.created_at,
-            ended: record.ended,
-        });
-        UsageReport {
-            sandboxes_running: alive.len(),
-            sandboxes_total: totals.sandboxes,
-            seconds_total: totals.ended_seconds + running,
-            recent: recent.collect(),
-        }
-    }
-
     /// What this engine offers and what is enforced on this host.
     #[must_use]
     pub fn service_info(&self) -> ServiceInfo {
@@ -71,6 +42,8 @@ impl Engine {
                     (name, Size { vcpus: size.vcpus.min(settings.host.cpus.max(1)), ..size })
                 })
                 .collect(),
+            prices: SizeName::ALL.map(|name| (name, settings.prices.get(name))).to_vec(),
+            currency: settings.currency.clone(),
             templates: settings.templates.keys().cloned().collect(),
             languages: Language::ALL.to_vec(),
             network: "none (loopback only)".to_owned(),

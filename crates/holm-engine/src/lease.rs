@@ -9,11 +9,12 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::engine::Inner;
+use crate::event::Happened;
 use crate::sandbox::Sandbox;
 use crate::{EndReason, Engine, Error, SandboxId, SandboxState, SandboxView};
 
@@ -58,13 +59,11 @@ impl Timer {
     }
 }
 
-/// Starts the timer's task once; it ends with the engine.
+/// Starts the timer's task; it ends with the engine.
 pub(crate) fn start(engine: &Engine) {
-    engine.inner.timer_started.get_or_init(|| {
-        let timer = Arc::clone(&engine.inner.timer);
-        let sweep = engine.inner.settings.sweep_interval;
-        tokio::spawn(run(timer, Arc::downgrade(&engine.inner), sweep));
-    });
+    let timer = Arc::clone(&engine.inner.timer);
+    let sweep = engine.inner.settings.sweep_interval;
+    tokio::spawn(run(timer, Arc::downgrade(&engine.inner), sweep));
 }
 
 async fn run(timer: Arc<Timer>, engine: Weak<Inner>, interval: Duration) {
@@ -76,7 +75,7 @@ async fn run(timer: Arc<Timer>, engine: Weak<Inner>, interval: Duration) {
             () = timer.changed.notified() => {}
         }
         let Some(inner) = engine.upgrade() else { return };
-        let engine = Engine { inner };
+        let engine = Engine::of_operator(inner);
         let now = Instant::now();
         for id in timer.take_due(now) {
             if let Some(sandbox) = engine.inner.registry.get(&id) {
@@ -129,15 +128,23 @@ impl Engine {
         id: &SandboxId,
         additional: Duration,
     ) -> Result<SandboxView, Error> {
+        let result = self.extend(id, additional).await;
+        let expires_at = result.as_ref().ok().and_then(|view| view.expires_at);
+        let detail = json!({"expires_at": expires_at.map(|at| at.to_string())});
+        self.audit_result("sandbox.extend", Some(id.to_string()), &result, detail);
+        result
+    }
+
+    async fn extend(&self, id: &SandboxId, additional: Duration) -> Result<SandboxView, Error> {
         let additional = self.inner.settings.lifetime.check_extension(additional)?;
         let sandbox = self.usable(id).await?;
-        let at_ceiling =
-            self.lease(&sandbox, |deadline, ceiling| (deadline + additional).min(ceiling)).await?;
+        let next = |deadline: Instant, ceiling| (deadline + additional).min(ceiling);
+        let at_ceiling = self.lease(&sandbox, next, &[Happened::Extended]).await?;
         if at_ceiling {
             return Err(Error::invalid(format!(
                 "sandbox {id} cannot live longer than {} from its start, which its lease reaches \
                  already",
-                crate::lifetime::text(self.inner.settings.lifetime.max)
+                crate::lifetime::text(sandbox.max_life)
             ))
             .suggest("Create a new sandbox and copy over what is still needed."));
         }
@@ -152,10 +159,8 @@ impl Engine {
     pub async fn sandbox_touch(&self, id: &SandboxId) -> Result<SandboxView, Error> {
         let sandbox = self.usable(id).await?;
         let lifetime = sandbox.live().record.lifetime;
-        self.lease(&sandbox, |deadline, ceiling| {
-            (Instant::now() + lifetime).min(ceiling).max(deadline)
-        })
-        .await?;
+        let next = |deadline, ceiling| (Instant::now() + lifetime).min(ceiling).max(deadline);
+        self.lease(&sandbox, next, &[]).await?;
         Ok(sandbox.view())
     }
 
@@ -165,6 +170,7 @@ impl Engine {
         &self,
         sandbox: &Arc<Sandbox>,
         next: impl Fn(Instant, Instant) -> Instant,
+        what: &[Happened],
     ) -> Result<bool, Error> {
         loop {
             let decision = sandbox.decision.lock().await;
@@ -187,8 +193,8 @@ impl Engine {
                 return Ok(true);
             }
             live.deadline = Some(new);
-            live.record.expires_at = Some(wall_clock(new, now));
-            self.inner.store.save(live.record.clone()).await.map_err(|e| store_failed(&e))?;
+            live.record.expires_at = Some(live.at(new));
+            live.record = self.record_save(live.record, what).await?;
             sandbox.set(live);
             self.inner.timer.add(new, sandbox.id);
             return Ok(false);
@@ -203,15 +209,4 @@ impl Engine {
         }
         Ok(())
     }
-}
-
-/// The wall-clock time of a monotonic moment.
-pub(crate) fn wall_clock(moment: Instant, now: Instant) -> Timestamp {
-    let ahead = moment.saturating_duration_since(now);
-    let ahead = SignedDuration::try_from(ahead).unwrap_or(SignedDuration::MAX);
-    Timestamp::now().checked_add(ahead).unwrap_or(Timestamp::MAX)
-}
-
-pub(crate) fn store_failed(error: &crate::store::StoreError) -> Error {
-    Error::internal("store", error)
 }

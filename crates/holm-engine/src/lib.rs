@@ -2,11 +2,15 @@
 //!
 //! Faces (MCP, CLI, later REST) translate to [`Engine`]'s calls and nothing more, so that a limit,
 //! an error or a feature exists once. Knows no protocol, no kernel and no SQL: sandboxes are made
-//! by a [`holm_runtime::Driver`], recorded by a [`store::Store`], and used through the guest
+//! by a [`holm_runtime::Driver`], recorded by a [`holm_store::Store`], and used through the guest
 //! protocol of `holm-wire`. The guest is hostile; nothing here waits for it without a bound.
 
 #![forbid(unsafe_code)]
 
+mod account;
+mod audit;
+mod auth;
+mod caller;
 mod capture;
 mod code;
 mod command;
@@ -16,40 +20,50 @@ mod end;
 mod engine;
 mod env;
 mod error;
+mod event;
 mod exec;
 mod faults;
 mod files;
 mod guest_error;
 mod health;
 mod id;
+mod idempotency;
 mod info;
+mod key;
 mod language;
 mod lease;
 mod lifetime;
 mod measure;
+mod meter;
 mod plan;
+mod price;
+mod record;
 mod sandbox;
 mod script;
 mod settings;
 mod signal;
 mod size;
-mod state;
+mod start;
 mod steps;
-pub mod store;
+mod store_error;
 mod tasks;
 mod text;
+mod usage;
 mod view;
 
+pub use account::NewAccount;
+pub use auth::Refusal;
+pub use caller::Caller;
 pub use engine::Engine;
 pub use error::{Error, ErrorKind};
 #[doc(hidden)]
 pub use faults::{Faults, Moment};
-pub use id::SandboxId;
+pub use key::{CreatedKey, NewKey};
 pub use language::Language;
 pub use lifetime::LifetimeRules;
+pub use price::Prices;
 pub use settings::EngineSettings;
-pub use size::{Chosen, HostCapacity, Size, SizeName, Sizes};
-pub use state::{EndReason, Ended, SandboxState};
+pub use size::{Chosen, HostCapacity, Sizes};
 #[doc(hidden)]
 pub use steps::create_steps;
 pub use view::{
@@ -59,3 +73,8 @@ pub use view::{
 };
 
 pub use holm_runtime::MountRo;
+pub use holm_store::{
+    Account, AccountId, AccountLimits, AuditEvent, Cursor, CursorError, EndReason, Ended, Entry,
+    EntryKind, IdError, Key, KeyHasher, KeyId, KeyScope, KeyStatus, KeyText, MemoryStore, NodeId,
+    Outcome, Page, PageQuery, SandboxId, SandboxState, Size, SizeName, Store, Usage,
+};

@@ -1,17 +1,19 @@
 //! A create request, judged: what will be made, or why not.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use holm_runtime::SandboxSpec;
+use holm_store::{Account, Idempotency, Record};
 use holm_wire::guest::Configure;
 use jiff::Timestamp;
 
-use crate::store::Record;
 use crate::text::shorten;
-use crate::{CreateSandbox, EngineSettings, Error, ErrorKind, SandboxId, SandboxState, env, files};
+use crate::{
+    Caller, CreateSandbox, EngineSettings, Error, ErrorKind, LifetimeRules, SandboxId,
+    SandboxState, account, env, files, idempotency,
+};
 
-/// Most characters of a name.
-const MAX_NAME: usize = 64;
 /// Most labels, and most bytes of all of them.
 const MAX_LABELS: usize = 64;
 const MAX_LABEL_BYTES: usize = 64 << 10;
@@ -24,10 +26,19 @@ pub(crate) struct Plan {
     pub record: Record,
     pub spec: SandboxSpec,
     pub configure: Configure,
+    pub idempotency: Option<Idempotency>,
+    /// The longest life from ready.
+    pub max_life: Duration,
 }
 
 impl Plan {
-    pub fn new(settings: &EngineSettings, request: CreateSandbox) -> Result<Self, Error> {
+    pub fn new(
+        settings: &EngineSettings,
+        caller: &Caller,
+        account: &Account,
+        request: CreateSandbox,
+    ) -> Result<Self, Error> {
+        let idempotency = idempotency::read(&request)?;
         let template = template(settings, request.template.as_deref())?;
         let chosen = settings.sizes.choose(
             request.size.as_deref(),
@@ -35,9 +46,12 @@ impl Plan {
             request.memory_mb,
             &settings.host,
         )?;
-        let lifetime = settings.lifetime.check(request.timeout)?;
+        let lifetimes = lifetimes(settings, account);
+        let lifetime = lifetimes.check(request.timeout)?;
         check_network(request.network.as_deref())?;
-        check_name(request.name.as_deref())?;
+        if let Some(name) = &request.name {
+            account::check_name(name)?;
+        }
         check_labels(&request.metadata)?;
         env::check(&request.env)?;
         if let Some(workdir) = &request.workdir {
@@ -66,6 +80,10 @@ impl Plan {
             },
             record: Record {
                 id,
+                account_id: account.id,
+                node_id: settings.node,
+                key_id: caller.key,
+                session: caller.session.clone(),
                 name: request.name,
                 template,
                 size: chosen.name,
@@ -73,14 +91,28 @@ impl Plan {
                 vcpus_asked: chosen.vcpus_asked,
                 metadata: request.metadata,
                 lifetime,
+                price_per_second: settings.prices.get(chosen.name),
                 state: SandboxState::Provisioning,
                 created_at: Timestamp::now(),
                 ready_at: None,
                 expires_at: None,
                 ended: None,
+                metered_until: None,
+                adoption: None,
+                version: 0,
             },
+            idempotency,
+            max_life: lifetimes.max,
         })
     }
+}
+
+/// The rules for an account: where it has a limit of its own, that holds, up to the service's.
+fn lifetimes(settings: &EngineSettings, account: &Account) -> LifetimeRules {
+    let rules = settings.lifetime;
+    let own = account.limits.max_lifetime.unwrap_or(rules.max);
+    let max = own.clamp(rules.min, rules.max);
+    LifetimeRules { default: rules.default.min(max), max, ..rules }
 }
 
 fn template(settings: &EngineSettings, asked: Option<&str>) -> Result<String, Error> {
@@ -106,17 +138,6 @@ fn check_network(asked: Option<&str>) -> Result<(), Error> {
             shorten(other, 40)
         ))),
     }
-}
-
-fn check_name(name: Option<&str>) -> Result<(), Error> {
-    let Some(name) = name else { return Ok(()) };
-    let length = name.chars().count();
-    if length == 0 || length > MAX_NAME || name.chars().any(char::is_control) {
-        return Err(Error::invalid(format!(
-            "name must have 1 to {MAX_NAME} characters and no control characters"
-        )));
-    }
-    Ok(())
 }
 
 fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Error> {
@@ -152,7 +173,9 @@ mod tests {
     fn check(request: CreateSandbox, want: Result<&str, (ErrorKind, &str)>) {
         let host = crate::HostCapacity { cpus: 8, memory_bytes: 64 << 30 };
         let settings = EngineSettings { host, ..EngineSettings::default() };
-        match (Plan::new(&settings, request), want) {
+        let caller = Caller::local();
+        let account = Account::new(caller.account, "local");
+        match (Plan::new(&settings, &caller, &account, request), want) {
             (Ok(plan), Ok("")) => {
                 assert_eq!(plan.spec.hostname, format!("sbx-{}", plan.record.id.digits()));
             }

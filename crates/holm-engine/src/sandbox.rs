@@ -3,19 +3,25 @@
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use holm_runtime::{Machine, Usage};
+use holm_store::{AccountId, Record};
 use holm_wire::client::GuestClient;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::measure::Measured;
-use crate::store::Record;
 use crate::{Ended, Error, ErrorKind, SandboxId, SandboxState, SandboxView};
 
 /// What the engine holds of a sandbox that is not over.
 pub(crate) struct Sandbox {
     pub id: SandboxId,
+    /// Whose it is.
+    pub account: AccountId,
+    /// The longest life from ready that its account has.
+    pub max_life: Duration,
     /// Where its commands start.
     pub workdir: String,
     /// Held while a decision about its life is taken (publish, extend, end). Under it the store
@@ -26,12 +32,13 @@ pub(crate) struct Sandbox {
     /// Interpreters that were found in it.
     pub interpreters: tokio::sync::Mutex<Option<Arc<[String]>>>,
     /// True once its create has let go of it: from then on [`crate::Engine::remove`] removes it.
-    pub handed_over: AtomicBool,
+    handed_over: watch::Sender<bool>,
     /// True while somebody finds out whether it still answers.
     pub checking: AtomicBool,
     live: Mutex<Live>,
     ended: watch::Sender<Option<Ended>>,
     over: watch::Sender<bool>,
+    settled: watch::Sender<bool>,
     runs: watch::Sender<usize>,
     machine: OnceLock<Attached>,
     measured: OnceLock<Measured>,
@@ -46,10 +53,26 @@ struct Attached {
 #[derive(Clone)]
 pub(crate) struct Live {
     pub record: Record,
+    /// When it became ready, on the monotonic clock.
+    pub ready: Option<Instant>,
     /// The lease's end on the monotonic clock, which decides.
     pub deadline: Option<Instant>,
     /// The latest moment that the lease may reach.
     pub ceiling: Option<Instant>,
+}
+
+impl Live {
+    /// The time at `moment` by the clock that its life is measured and paid with: the wall clock
+    /// when it became ready, and from there on the monotonic one. So no step of the wall clock is
+    /// charged or lengthens a lease.
+    pub fn at(&self, moment: Instant) -> Timestamp {
+        let (Some(ready_at), Some(ready)) = (self.record.ready_at, self.ready) else {
+            return Timestamp::now();
+        };
+        let since = SignedDuration::try_from(moment.saturating_duration_since(ready));
+        let since = since.unwrap_or(SignedDuration::MAX);
+        ready_at.checked_add(since).unwrap_or(Timestamp::MAX)
+    }
 }
 
 /// Counts a command in flight.
@@ -62,18 +85,21 @@ impl Drop for RunGuard {
 }
 
 impl Sandbox {
-    pub fn new(record: Record, workdir: String) -> Self {
+    pub fn new(record: Record, workdir: String, max_life: Duration) -> Self {
         Self {
             id: record.id,
+            account: record.account_id,
+            max_life,
             workdir,
             decision: tokio::sync::Mutex::default(),
             removal: tokio::sync::Mutex::default(),
             interpreters: tokio::sync::Mutex::default(),
-            handed_over: AtomicBool::new(false),
+            handed_over: watch::Sender::new(false),
             checking: AtomicBool::new(false),
-            live: Mutex::new(Live { record, deadline: None, ceiling: None }),
+            live: Mutex::new(Live { record, ready: None, deadline: None, ceiling: None }),
             ended: watch::Sender::new(None),
             over: watch::Sender::new(false),
+            settled: watch::Sender::new(false),
             runs: watch::Sender::new(0),
             machine: OnceLock::new(),
             measured: OnceLock::new(),
@@ -97,6 +123,25 @@ impl Sandbox {
         self.lock().deadline
     }
 
+    /// The time at `moment`, see [`Live::at`].
+    pub fn at(&self, moment: Instant) -> Timestamp {
+        self.lock().at(moment)
+    }
+
+    /// The time now, see [`Live::at`].
+    pub fn now(&self) -> Timestamp {
+        self.at(Instant::now())
+    }
+
+    pub fn is_priced(&self) -> bool {
+        self.lock().record.price_per_second > 0
+    }
+
+    /// Takes over the record as the store has it. Only before anybody else knows the sandbox.
+    pub fn reserved(&self, record: Record) {
+        self.lock().record = record;
+    }
+
     pub fn ended_now(&self) -> Option<Ended> {
         self.lock().record.ended
     }
@@ -105,6 +150,7 @@ impl Sandbox {
     /// `decision`, after the store has it.
     pub fn set(&self, live: Live) {
         let (ended, over) = (live.record.ended, live.record.state.is_over());
+        let settled = live.record.state != SandboxState::Provisioning;
         *self.lock() = live;
         self.ended.send_if_modified(|seen| {
             let news = seen.is_none() && ended.is_some();
@@ -113,6 +159,9 @@ impl Sandbox {
             }
             news
         });
+        if settled {
+            self.settled.send_replace(true);
+        }
         if over {
             self.over.send_replace(true);
         }
@@ -120,6 +169,7 @@ impl Sandbox {
 
     /// The create was taken back: nothing remains to wait for.
     pub fn forgotten(&self) {
+        self.settled.send_replace(true);
         self.over.send_replace(true);
     }
 
@@ -131,6 +181,21 @@ impl Sandbox {
             // Cannot be: the sender is in `self`.
             Ok(None) | Err(_) => std::future::pending().await,
         }
+    }
+
+    /// Its create lets go of it, or takes it back.
+    pub fn hand_over(&self, handed: bool) {
+        self.handed_over.send_replace(handed);
+    }
+
+    /// Resolves once its create has let go of it.
+    pub async fn handed_over(&self) {
+        let _ = self.handed_over.subscribe().wait_for(|handed| *handed).await;
+    }
+
+    /// Resolves once its create has made it or failed.
+    pub async fn settled(&self) {
+        let _ = self.settled.subscribe().wait_for(|settled| *settled).await;
     }
 
     /// Resolves once nothing of it is left.
@@ -206,6 +271,8 @@ pub(crate) fn view(record: &Record, measured: &Measured) -> SandboxView {
         enforced: measured.enforced.clone(),
         missing: measured.missing.clone(),
         metadata: record.metadata.clone(),
+        session: record.session.clone(),
+        price_per_second: record.price_per_second,
         usage: None,
         ended: record.ended,
     }

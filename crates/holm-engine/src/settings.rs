@@ -4,15 +4,19 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use holm_runtime::Shape;
+use holm_store::{KeyHasher, NodeId};
 
 use crate::faults::Faults;
-use crate::{Error, HostCapacity, LifetimeRules, Sizes};
+use crate::{Error, HostCapacity, LifetimeRules, Prices, Sizes};
 
 /// Settings of an engine. `EngineSettings::default()` is the embedded form.
 #[derive(Debug, Clone)]
 pub struct EngineSettings {
-    /// Sandboxes that may exist at once, those being made or removed included.
+    /// Sandboxes of one account that may exist at once, those being made or removed included,
+    /// where the account has no limit of its own.
     pub max_sandboxes: usize,
+    /// The same for all accounts together, on this machine.
+    pub max_sandboxes_here: usize,
     /// How long sandboxes may live.
     pub lifetime: LifetimeRules,
     /// What small, medium and large mean.
@@ -43,6 +47,22 @@ pub struct EngineSettings {
     pub sweep_interval: Duration,
     /// How long a sandbox that stopped answering is given before it counts as lost.
     pub guest_patience: Duration,
+    /// What a second costs.
+    pub prices: Prices,
+    /// What prices are counted in.
+    pub currency: String,
+    /// How often what runs is charged, and written down to be alive.
+    pub meter_interval: Duration,
+    /// How long sandboxes go on when their account has nothing left.
+    pub balance_grace: Duration,
+    /// Under which id this engine's sandboxes are recorded; two engines never share one.
+    pub node: NodeId,
+    /// The kernel's boot id.
+    pub boot_id: String,
+    /// Makes hashes of API keys; without it no key exists.
+    pub keys: Option<KeyHasher>,
+    /// Who is told what happens.
+    pub webhooks: Vec<String>,
     /// Namespace numbers of the host by name (`user`, `mnt` …); a sandbox must differ from them.
     pub host_namespaces: BTreeMap<String, u64>,
     /// Failures to inject, for tests.
@@ -50,11 +70,18 @@ pub struct EngineSettings {
     pub faults: Faults,
 }
 
+/// Empty where the system does not tell.
+fn boot_id() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.trim().to_owned()
+}
+
 impl Default for EngineSettings {
     fn default() -> Self {
         let templates = [("host", "host"), ("base", "host")];
         Self {
             max_sandboxes: 20,
+            max_sandboxes_here: 1000,
             lifetime: LifetimeRules::EMBEDDED,
             sizes: Sizes::default(),
             host: HostCapacity::detect(),
@@ -70,6 +97,14 @@ impl Default for EngineSettings {
             history: 1000,
             sweep_interval: Duration::from_secs(5),
             guest_patience: Duration::from_secs(30),
+            prices: Prices::default(),
+            currency: "USD".to_owned(),
+            meter_interval: Duration::from_secs(10),
+            balance_grace: Duration::from_secs(60),
+            node: NodeId::ZERO,
+            boot_id: boot_id(),
+            keys: None,
+            webhooks: Vec::new(),
             host_namespaces: crate::measure::host_namespaces(),
             faults: Faults::default(),
         }
@@ -82,7 +117,8 @@ impl EngineSettings {
     /// # Errors
     /// When there is no such size, or the host is too small for it.
     pub fn shape(&self, size: Option<&str>) -> Result<Shape, Error> {
-        Ok(self.sizes.choose(size, None, None, &self.host)?.given.shape())
+        let chosen = self.sizes.choose(size, None, None, &self.host)?;
+        Ok(crate::size::shape(&chosen.given))
     }
 
     /// The form for a multi-tenant service: lifetimes from one minute.

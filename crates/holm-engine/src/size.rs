@@ -1,72 +1,30 @@
 //! Sizes: how much of the host a sandbox may use.
 
-use std::fmt;
-use std::str::FromStr;
-
 use holm_runtime::Shape;
+use holm_store::{Size, SizeName};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-const MIB: u64 = 1 << 20;
-
-/// The sizes' names. Their numbers are a setting ([`Sizes`]).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum SizeName {
-    Small,
-    Medium,
-    Large,
+/// The size of that name.
+fn read_name(text: &str) -> Result<SizeName, Error> {
+    SizeName::read(text).ok_or_else(|| {
+        Error::invalid(format!(
+            "size must be small, medium or large, not {:?}",
+            crate::text::shorten(text, 40)
+        ))
+    })
 }
 
-impl SizeName {
-    /// All of them, smallest first.
-    pub const ALL: [Self; 3] = [Self::Small, Self::Medium, Self::Large];
-
-    /// Its stable name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Small => "small",
-            Self::Medium => "medium",
-            Self::Large => "large",
-        }
+/// A size as the driver has it.
+pub(crate) fn shape(size: &Size) -> Shape {
+    Shape {
+        vcpus: size.vcpus,
+        memory_bytes: size.memory_bytes(),
+        disk_bytes: size.disk_bytes(),
+        disk_inodes: size.disk_inodes,
+        max_processes: size.max_processes,
     }
-}
-
-impl fmt::Display for SizeName {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.as_str())
-    }
-}
-
-impl FromStr for SizeName {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        Self::ALL.into_iter().find(|name| name.as_str() == text).ok_or_else(|| {
-            Error::invalid(format!(
-                "size must be small, medium or large, not {:?}",
-                crate::text::shorten(text, 40)
-            ))
-        })
-    }
-}
-
-/// What one size means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Size {
-    /// Virtual processors.
-    pub vcpus: u32,
-    /// Memory in MiB.
-    pub memory_mb: u64,
-    /// Writable disk in MiB.
-    pub disk_mb: u64,
-    /// Files and directories of the writable disk.
-    pub disk_inodes: u64,
-    /// Processes and threads.
-    pub max_processes: u64,
 }
 
 /// The three sizes.
@@ -165,7 +123,7 @@ impl Sizes {
         };
         let name = match name {
             Some(name) => {
-                let name: SizeName = name.parse()?;
+                let name = read_name(name)?;
                 if !enough(&self.get(name)) {
                     return Err(Error::invalid(format!(
                         "size {name} has less than the cpu or memory that was asked for; the sizes \
@@ -211,32 +169,6 @@ impl Sizes {
             .map(|(name, size)| format!("{name} ({} vCPU, {} MiB)", size.vcpus, size.memory_mb))
             .collect();
         texts.join(", ")
-    }
-}
-
-impl Size {
-    /// Memory in bytes.
-    #[must_use]
-    pub fn memory_bytes(&self) -> u64 {
-        self.memory_mb.saturating_mul(MIB)
-    }
-
-    /// Disk in bytes.
-    #[must_use]
-    pub fn disk_bytes(&self) -> u64 {
-        self.disk_mb.saturating_mul(MIB)
-    }
-
-    /// The same as the driver has it.
-    #[must_use]
-    pub fn shape(&self) -> Shape {
-        Shape {
-            vcpus: self.vcpus,
-            memory_bytes: self.memory_bytes(),
-            disk_bytes: self.disk_bytes(),
-            disk_inodes: self.disk_inodes,
-            max_processes: self.max_processes,
-        }
     }
 }
 

@@ -3,17 +3,16 @@
 //! An undo copes with a step that did not happen or was cut off in the middle.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use holm_runtime::{BoxFuture, ExitReason};
+use holm_store::{Reservation, Reserved};
 use holm_wire::client::ClientError;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::create::Build;
-use crate::lease::{store_failed, wall_clock};
+use crate::event::Happened;
 use crate::sandbox::Sandbox;
-use crate::store::StoreError;
 use crate::{
     EndReason, Engine, Error, ErrorKind, SandboxState, driver_error, guest_error, measure,
 };
@@ -66,16 +65,22 @@ pub fn create_steps() -> Vec<&'static str> {
 impl Build {
     async fn reserve(&mut self) -> Result<(), Error> {
         let inner = &self.engine.inner;
-        let limit = inner.settings.max_sandboxes;
-        inner.store.reserve(self.sandbox.live().record, limit).await.map_err(
-            |error| match error {
-                StoreError::Full { limit } => Error::new(
-                    ErrorKind::QuotaExceeded,
-                    format!("the limit of {limit} sandboxes at once is reached"),
-                ),
-                other => store_failed(&other),
-            },
-        )?;
+        let record = self.sandbox.live().record;
+        let limit = |limit: usize| u32::try_from(limit).unwrap_or(u32::MAX);
+        let reservation = Reservation {
+            record,
+            account_limit: limit(inner.settings.max_sandboxes),
+            node_limit: limit(inner.settings.max_sandboxes_here),
+            idempotency: self.idempotency.take(),
+            events: Vec::new(),
+        };
+        match inner.store.sandbox_reserve(reservation).await? {
+            Reserved::New(record) => self.sandbox.reserved(record),
+            Reserved::Existing(record) => {
+                self.existing = Some(record.id);
+                return Ok(());
+            }
+        }
         inner.registry.add(&self.sandbox);
         // A shutdown that began before this line did not see it; from here on it does.
         self.engine.refuse_when_closing()
@@ -88,15 +93,12 @@ impl Build {
         if let Some(ended) = live.record.ended {
             // Somebody saw it and destroyed it: the history can say so.
             live.record.state = ended.reason.final_state();
-            let saved = inner.store.save(live.record.clone()).await;
+            live.record = self.engine.record_save(live.record, &[]).await?;
             inner.registry.remove(&self.sandbox.id);
             self.sandbox.set(live);
-            return match saved {
-                Ok(()) | Err(StoreError::Unknown(_)) => Ok(()),
-                Err(error) => Err(store_failed(&error)),
-            };
+            return Ok(());
         }
-        inner.store.forget(self.sandbox.id).await;
+        inner.store.sandbox_forget(self.sandbox.id).await?;
         inner.registry.remove(&self.sandbox.id);
         Ok(())
     }
@@ -169,12 +171,15 @@ impl Build {
         let now = Instant::now();
         let deadline = now + live.record.lifetime;
         live.deadline = Some(deadline);
-        live.ceiling = Some(now + inner.settings.lifetime.max);
+        live.ceiling = Some(now + self.sandbox.max_life);
+        live.ready = Some(now);
         live.record.state = SandboxState::Running;
         live.record.ready_at = Some(Timestamp::now());
-        live.record.expires_at = Some(wall_clock(deadline, now));
-        inner.store.save(live.record.clone()).await.map_err(|error| store_failed(&error))?;
-        self.sandbox.handed_over.store(true, Ordering::SeqCst);
+        live.record.expires_at = Some(live.at(deadline));
+        // Nobody is told of a create that fails.
+        let what = &[Happened::Created, Happened::Ready];
+        live.record = self.engine.record_save(live.record, what).await?;
+        self.sandbox.hand_over(true);
         self.sandbox.set(live);
         inner.timer.add(deadline, self.sandbox.id);
         self.engine.watch(&self.sandbox);
@@ -183,7 +188,7 @@ impl Build {
 
     async fn withdraw(&mut self) -> Result<(), Error> {
         self.engine.decide_end(&self.sandbox, EndReason::Destroyed).await?;
-        self.sandbox.handed_over.store(false, Ordering::SeqCst);
+        self.sandbox.hand_over(false);
         Ok(())
     }
 }
@@ -205,7 +210,7 @@ impl Engine {
                 ExitReason::Destroyed | ExitReason::Died => EndReason::Lost,
             };
             tracing::warn!(id = %sandbox.id, ?exit, "the sandbox's PID 1 is gone");
-            drop(Engine { inner }.end_in_background(sandbox, reason));
+            drop(Engine::of_operator(inner).end_in_background(sandbox, reason));
         });
     }
 }

@@ -8,7 +8,7 @@ use crate::shell;
 const MAY: &[(&str, &[&str])] = &[
     ("holm", &["holm-engine", "holm-gateway", "holm-runtime", "holm-wire"]),
     ("holm-gateway", &["holm-engine"]),
-    ("holm-engine", &["holm-runtime", "holm-wire"]),
+    ("holm-engine", &["holm-runtime", "holm-store", "holm-wire"]),
     ("holm-runtime", &[]),
     ("holm-store", &[]),
     ("holm-guest", &["holm-wire"]),

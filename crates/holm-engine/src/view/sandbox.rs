@@ -33,6 +33,9 @@ pub struct CreateSandbox {
     pub workdir: Option<String>,
     /// Host paths shown read-only. Only for callers who own the host.
     pub mounts: Vec<MountRo>,
+    /// Makes two equal requests with the same key one create, for a day. Then also a caller that
+    /// goes away does not stop it, for it may come back and ask again.
+    pub idempotency_key: Option<String>,
 }
 
 /// Request of `sandbox_list`.
@@ -85,6 +88,10 @@ pub struct SandboxView {
     pub missing: Vec<String>,
     /// The caller's labels.
     pub metadata: BTreeMap<String, String>,
+    /// The session that made it.
+    pub session: Option<String>,
+    /// What a second of it costs, in micro-units.
+    pub price_per_second: i64,
     /// What it uses now; only in `sandbox_get` of a running one.
     pub usage: Option<UsageNow>,
     /// Why and when it ended; set from `deleting` on.

@@ -12,10 +12,20 @@ use crate::{Ended, Language, SandboxId, SandboxState, Size, SizeName};
 pub struct UsageReport {
     /// Alive now.
     pub sandboxes_running: usize,
-    /// Ever ready in this process.
+    /// Ever ready.
     pub sandboxes_total: u64,
     /// Seconds of all of them, from ready to their end or to now.
     pub seconds_total: f64,
+    /// What they cost, in micro-units, up to now.
+    pub cost_total: i64,
+    /// Whether anything costs anything here.
+    pub charges: bool,
+    /// What the account has, in micro-units, as far as it was charged.
+    pub balance: i64,
+    /// What the running ones cost in an hour, in micro-units.
+    pub burn_per_hour: i64,
+    /// What money is counted in; a micro-unit is a millionth of it.
+    pub currency: String,
     /// The newest ones.
     pub recent: Vec<UsageRow>,
 }
@@ -35,6 +45,8 @@ pub struct UsageRow {
     pub created_at: Timestamp,
     /// Seconds from ready to its end or to now.
     pub seconds: f64,
+    /// What they cost, in micro-units.
+    pub cost: i64,
     /// Why and when it ended.
     pub ended: Option<Ended>,
 }
@@ -60,6 +72,10 @@ pub struct ServiceInfo {
     pub limits: Limits,
     /// Sizes: name and numbers, processors as this host gives them.
     pub sizes: Vec<(SizeName, Size)>,
+    /// What a second of a size costs, in micro-units.
+    pub prices: Vec<(SizeName, i64)>,
+    /// What money is counted in.
+    pub currency: String,
     /// Templates that may be asked for, aliases included.
     pub templates: Vec<String>,
     /// Languages of `code_run`; whether a sandbox has the interpreter depends on its template.

@@ -54,7 +54,7 @@ async fn every_step_that_fails_leaves_nothing() {
             assert_eq!(driver.alive(), 0, "{name} {moment:?}");
             let alive = engine.sandbox_list(ListSandboxes::default()).await.unwrap();
             assert!(alive.is_empty(), "{name} {moment:?}: {alive:?}");
-            assert_eq!(engine.usage().await.seconds_total.round(), 0.0);
+            assert_eq!(engine.usage().await.unwrap().seconds_total.round(), 0.0);
             armed.store(false, Ordering::SeqCst);
             engine.sandbox_create(CreateSandbox::default()).await.unwrap();
             engine.shutdown().await;
@@ -167,7 +167,7 @@ async fn case_66_bad_requests_and_bad_hosts_make_nothing() {
         assert!(error.internal.unwrap().contains("secret"));
     }
     assert_eq!(driver.counts.created.load(Ordering::SeqCst), 0);
-    assert_eq!(engine.usage().await.sandboxes_total, 0);
+    assert_eq!(engine.usage().await.unwrap().sandboxes_total, 0);
 }
 
 #[tokio::test(start_paused = true)]

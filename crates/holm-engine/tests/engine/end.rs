@@ -199,7 +199,7 @@ async fn what_ended_is_remembered_up_to_a_bound() {
     for (index, id) in ids.iter().enumerate() {
         assert_eq!(engine.sandbox_get(id).await.is_ok(), index >= 2, "{index}");
     }
-    let usage = engine.usage().await;
+    let usage = engine.usage().await.unwrap();
     assert_eq!((usage.sandboxes_total, usage.recent.len()), (5, 3));
 }
 
@@ -212,13 +212,13 @@ async fn case_75_usage_adds_up_and_failed_creates_count_nothing() {
     engine.sandbox_create(CreateSandbox::default()).await.unwrap_err();
     engine.sandbox_destroy(&first).await.unwrap();
     engine.sandbox_destroy(&first).await.unwrap();
-    let usage = engine.usage().await;
+    let usage = engine.usage().await.unwrap();
     assert_eq!((usage.sandboxes_running, usage.sandboxes_total), (1, 2));
     let rows: f64 = usage.recent.iter().map(|row| row.seconds).sum();
     assert!((usage.seconds_total - rows).abs() < 1e-6, "{usage:?}");
     assert_eq!(usage.recent[0].id, second, "newest first");
     let ended = usage.recent[1].seconds;
-    let later = engine.usage().await.recent[1].seconds;
+    let later = engine.usage().await.unwrap().recent[1].seconds;
     assert_eq!(ended.to_bits(), later.to_bits(), "an ended one does not grow");
 }
 

@@ -1,10 +1,17 @@
 //! The engine over a driver without a kernel and guests without a sandbox: its promises about
 //! life, leases, limits and hostile guests.
 
+mod account;
 mod calls;
 mod code;
 mod create;
 mod end;
 mod hostile;
+mod idempotency;
+mod key;
 mod lease;
+mod meter;
+mod record;
+mod restart;
+mod scope;
 mod support;

@@ -81,6 +81,12 @@ impl From<holm_engine::Error> for ToolError {
     }
 }
 
+impl From<holm_engine::IdError> for ToolError {
+    fn from(error: holm_engine::IdError) -> Self {
+        holm_engine::Error::from(error).into()
+    }
+}
+
 /// The `tools/call` result.
 #[must_use]
 pub fn call_result(outcome: Result<Output, ToolError>) -> Value {

@@ -2,6 +2,7 @@
 
 pub mod driver;
 pub mod guest;
+pub mod service;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use holm_engine::{Engine, EngineSettings, HostCapacity, LifetimeRules};
 
 pub use driver::FakeDriver;
+pub use service::Service;
 
 /// Settings for tests: a large host, short lifetimes allowed, nothing mandatory to compare with.
 pub fn settings() -> EngineSettings {

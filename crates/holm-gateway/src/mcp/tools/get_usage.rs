@@ -12,8 +12,8 @@ pub(super) fn tool() -> Tool {
         name: "get_usage",
         hidden_names: &[],
         title: "Get usage",
-        description: "Reports how many sandboxes run, how many there were, and for how long. \
-            balance is null: nothing is charged here.",
+        description: "Reports how many sandboxes run, how many there were, for how long, what \
+            that cost, and the credit that is left. balance is null where nothing is charged.",
         hints: Hints::Reads,
         input: schema::input(&[], &[]),
         output: schema::output(
@@ -28,6 +28,9 @@ pub(super) fn tool() -> Tool {
                     }),
                 ),
                 ("balance", json!({"type": ["number", "null"], "description": "Credit left."})),
+                ("currency", json!({"type": "string", "description": "What money is counted in."})),
+                ("burn_per_hour", money("What the running ones cost in an hour.")),
+                ("cost_total", money("What all of them cost, up to now.")),
                 ("recent", json!({"type": "array", "items": {"type": "object"}})),
             ],
             &[&["sandboxes_running", "sandboxes_total", "seconds_total", "balance", "recent"]],
@@ -37,13 +40,23 @@ pub(super) fn tool() -> Tool {
     }
 }
 
+fn money(description: &str) -> Value {
+    json!({"type": "number", "minimum": 0, "description": description})
+}
+
+/// Micro-units as the currency's units, which is what people read.
+#[allow(clippy::cast_precision_loss, reason = "exact up to nine thousand million units")]
+fn units(micros: i64) -> f64 {
+    micros as f64 / 1e6
+}
+
 fn run(context: Context) -> Work {
     Box::pin(usage(context))
 }
 
 async fn usage(mut context: Context) -> Result<Output, ToolError> {
     context.args.finish()?;
-    let report = context.session.engine().usage().await;
+    let report = context.session.engine().usage().await?;
     let recent: Vec<Value> = report
         .recent
         .iter()
@@ -55,6 +68,7 @@ async fn usage(mut context: Context) -> Result<Output, ToolError> {
                 "status": row.state.as_str(),
                 "created_at": view::time(row.created_at),
                 "seconds": row.seconds,
+                "cost": units(row.cost),
                 "ended_reason": row.ended.map(|ended| ended.reason.as_str()),
             })
         })
@@ -63,7 +77,10 @@ async fn usage(mut context: Context) -> Result<Output, ToolError> {
         "sandboxes_running": report.sandboxes_running,
         "sandboxes_total": report.sandboxes_total,
         "seconds_total": report.seconds_total,
-        "balance": null,
+        "balance": report.charges.then(|| units(report.balance)),
+        "currency": report.currency,
+        "burn_per_hour": units(report.burn_per_hour),
+        "cost_total": units(report.cost_total),
         "recent": recent,
     })))
 }

@@ -1,0 +1,74 @@
+//! What webhooks tell: recorded in the transaction in which it happened.
+
+use holm_store::{AccountId, EndReason, Event, EventId, Record};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::{Engine, Error};
+
+/// What happened to a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Happened {
+    Created,
+    Ready,
+    Extended,
+    Ended(EndReason),
+}
+
+impl Happened {
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Created => "sandbox.created",
+            Self::Ready => "sandbox.ready",
+            Self::Extended => "sandbox.extended",
+            Self::Ended(EndReason::Expired) => "sandbox.expired",
+            Self::Ended(_) => "sandbox.destroyed",
+        }
+    }
+}
+
+impl Engine {
+    /// What webhooks shall tell about `record`: each event for each of them.
+    pub(crate) fn events(&self, what: &[Happened], record: &Record) -> Result<Vec<Event>, Error> {
+        if what.is_empty() || self.inner.settings.webhooks.is_empty() {
+            return Ok(Vec::new());
+        }
+        let payload = json!({
+            "sandbox_id": record.id,
+            "name": record.name,
+            "size": record.size.as_str(),
+            "status": record.state.as_str(),
+            "created_at": record.created_at.to_string(),
+            "ready_at": record.ready_at.map(|at| at.to_string()),
+            "expires_at": record.expires_at.map(|at| at.to_string()),
+            "ended_at": record.ended.map(|ended| ended.at.to_string()),
+            "ended_reason": record.ended.map(|ended| ended.reason.as_str()),
+            "metadata": record.metadata,
+        });
+        let mut events = Vec::new();
+        for what in what {
+            events.extend(self.events_of(what.kind(), record.account_id, &payload)?);
+        }
+        Ok(events)
+    }
+
+    /// The same event for each webhook.
+    pub(crate) fn events_of(
+        &self,
+        kind: &'static str,
+        account_id: AccountId,
+        payload: &Value,
+    ) -> Result<Vec<Event>, Error> {
+        let id = EventId::random()?;
+        let created_at = Timestamp::now();
+        let tell = |target: &String| Event {
+            id,
+            account_id,
+            kind: kind.to_owned(),
+            payload: payload.clone(),
+            target: target.clone(),
+            created_at,
+        };
+        Ok(self.inner.settings.webhooks.iter().map(tell).collect())
+    }
+}

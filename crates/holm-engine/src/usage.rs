@@ -1,0 +1,91 @@
+//! What an account has used, and what that costs.
+
+use holm_store::{KeyScope, PAGE_MAX, PageQuery, Record};
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::{Engine, Error, UsageReport, UsageRow};
+
+/// Rows of a usage report.
+const RECENT: u32 = 50;
+
+/// One moment, on both clocks.
+struct Moment {
+    instant: Instant,
+    wall: Timestamp,
+}
+
+impl Engine {
+    /// What the caller's account has used and has left.
+    ///
+    /// # Errors
+    /// `forbidden`; `unavailable` or `internal` when the store fails.
+    pub async fn usage(&self) -> Result<UsageReport, Error> {
+        self.caller.needs(KeyScope::Read)?;
+        self.start().await?;
+        let (store, owner) = (&self.inner.store, self.caller.owner());
+        let moment = Moment { instant: Instant::now(), wall: Timestamp::now() };
+        let alive = self.all_alive().await?;
+        let totals = store.sandbox_totals(owner).await?;
+        let balance = store.ledger_balance(self.caller.account).await?;
+        let recent = store.sandbox_list(owner, PageQuery::first(RECENT), true).await?;
+
+        let mut report = UsageReport {
+            sandboxes_running: alive.len(),
+            sandboxes_total: totals.sandboxes,
+            seconds_total: totals.ended_seconds,
+            cost_total: totals.cost,
+            charges: !self.inner.settings.prices.are_zero() || balance != 0,
+            balance,
+            burn_per_hour: 0,
+            currency: self.inner.settings.currency.clone(),
+            recent: recent.items.into_iter().map(|record| self.row(record, &moment)).collect(),
+        };
+        for record in alive {
+            if record.ready_at.is_some() && record.ended.is_none() {
+                let burn = record.price_per_second.saturating_mul(3600);
+                report.burn_per_hour = report.burn_per_hour.saturating_add(burn);
+            }
+            let charged = record.cost();
+            let row = self.row(record, &moment);
+            report.seconds_total += row.seconds;
+            // What has not been charged yet counts, too.
+            let more = row.cost.saturating_sub(charged);
+            report.cost_total = report.cost_total.saturating_add(more);
+        }
+        Ok(report)
+    }
+
+    async fn all_alive(&self) -> Result<Vec<Record>, Error> {
+        let mut alive = Vec::new();
+        let mut query = PageQuery::first(PAGE_MAX);
+        loop {
+            let page = self.inner.store.sandbox_list(self.caller.owner(), query, false).await?;
+            alive.extend(page.items);
+            match page.next {
+                Some(next) => query = PageQuery { limit: PAGE_MAX, after: Some(next) },
+                None => return Ok(alive),
+            }
+        }
+    }
+
+    fn row(&self, record: Record, moment: &Moment) -> UsageRow {
+        let now = match self.own(&record.id) {
+            Some(sandbox) => sandbox.at(moment.instant),
+            None => moment.wall,
+        };
+        let seconds = record.seconds(now);
+        #[allow(clippy::cast_possible_truncation, reason = "whole seconds, far below 2^63")]
+        let whole = seconds as i64;
+        UsageRow {
+            id: record.id,
+            seconds,
+            cost: record.price_per_second.saturating_mul(whole),
+            name: record.name,
+            size: record.size,
+            state: record.state,
+            created_at: record.created_at,
+            ended: record.ended,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What the engine writes into its store, and what it makes of a store that fails it.
+
+use std::time::Duration;
+
+use holm_engine::{
+    CreateSandbox, EndReason, Engine, EngineSettings, ErrorKind, SandboxId, SandboxState,
+};
+use holm_store::{OutboxClaim, Owner};
+use jiff::Timestamp;
+use tokio::time::sleep;
+
+use crate::support::{Service, settings, until};
+
+/// A save that was done although its answer was lost: the store has a newer version.
+async fn lose_an_answer(service: &Service, id: SandboxId) {
+    let record = service.store.sandbox_get(Owner::Any, id).await.unwrap().unwrap();
+    service.store.sandbox_save(record, Vec::new()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_save_whose_answer_was_lost_stops_nothing() {
+    let service = Service::new();
+    let (_, user) = service.tenant().await;
+    let id = user.sandbox_create(CreateSandbox::default()).await.unwrap().id;
+    lose_an_answer(&service, id).await;
+    let view = user.sandbox_extend(&id, Duration::from_secs(600)).await.unwrap();
+    let record = service.store.sandbox_get(Owner::Any, id).await.unwrap().unwrap();
+    assert_eq!(
+        record.expires_at.map(Timestamp::as_microsecond),
+        view.expires_at.map(Timestamp::as_microsecond)
+    );
+    lose_an_answer(&service, id).await;
+    user.sandbox_destroy(&id).await.unwrap();
+    assert_eq!(user.sandbox_get(&id).await.unwrap().state, SandboxState::Deleted);
+    assert_eq!(service.driver.alive(), 0);
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_answer_is_said_so_and_nothing_is_made() {
+    let service = Service::new();
+    let (_, user) = service.tenant().await;
+    let id = user.sandbox_create(CreateSandbox::default()).await.unwrap().id;
+    service.store.close().await;
+    for error in [
+        user.sandbox_create(CreateSandbox::default()).await.unwrap_err(),
+        user.sandbox_extend(&id, Duration::from_secs(60)).await.unwrap_err(),
+        user.sandbox_destroy(&id).await.unwrap_err(),
+        user.usage().await.unwrap_err(),
+        user.authenticate("x").await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind, ErrorKind::Unavailable, "{error}");
+        assert_eq!(error.public, "the service's store does not answer");
+    }
+    assert_eq!(service.driver.alive(), 1, "what ran goes on");
+}
+
+async fn told(service: &Service) -> Vec<(String, String)> {
+    let lease = Duration::from_secs(1);
+    let claim = OutboxClaim { now: Timestamp::MAX, lease, limit: 100 };
+    let due = service.store.outbox_claim(claim).await.unwrap();
+    let mut told: Vec<_> =
+        due.into_iter().map(|delivery| (delivery.event.kind, delivery.event.target)).collect();
+    told.sort();
+    told
+}
+
+async fn create(user: &Engine, seconds: u64) -> SandboxId {
+    let timeout = Some(Duration::from_secs(seconds));
+    user.sandbox_create(CreateSandbox { timeout, ..Default::default() }).await.unwrap().id
+}
+
+#[tokio::test(start_paused = true)]
+async fn webhooks_are_told_what_happens() {
+    let webhooks = vec!["one".to_owned(), "two".to_owned()];
+    let prices = holm_engine::Prices { small: 100, ..holm_engine::Prices::default() };
+    let service = Service::with(EngineSettings { webhooks, prices, ..settings() });
+    let (account, user) = service.tenant().await;
+    service.topup(account, 500).await;
+    *service.driver.failing.lock().unwrap() = Some(holm_runtime::DriverErrorKind::Internal);
+    user.sandbox_create(CreateSandbox::default()).await.unwrap_err();
+    *service.driver.failing.lock().unwrap() = None;
+    let extended = create(&user, 3600).await;
+    user.sandbox_extend(&extended, Duration::from_secs(60)).await.unwrap();
+    user.sandbox_destroy(&extended).await.unwrap();
+    create(&user, 3).await;
+    sleep(Duration::from_secs(4)).await;
+    create(&user, 3600).await;
+    until("its balance is used up", || async { service.driver.alive() == 0 }).await;
+    let want: Vec<(String, String)> = [
+        "balance_low",
+        "sandbox.created",
+        "sandbox.created",
+        "sandbox.created",
+        "sandbox.destroyed",
+        "sandbox.destroyed",
+        "sandbox.expired",
+        "sandbox.extended",
+        "sandbox.ready",
+        "sandbox.ready",
+        "sandbox.ready",
+    ]
+    .into_iter()
+    .flat_map(|kind| ["one", "two"].map(|target| (kind.to_owned(), target.to_owned())))
+    .collect();
+    let mut want = want;
+    want.sort();
+    assert_eq!(told(&service).await, want);
+    let last = user.usage().await.unwrap().recent[0].ended.unwrap();
+    assert_eq!(last.reason, EndReason::Balance);
+}
