@@ -15,7 +15,7 @@ impl Engine {
     /// # Errors
     /// `unavailable`, `internal`: it can be called again.
     pub async fn start(&self) -> Result<(), Error> {
-        self.inner.started.get_or_try_init(|| self.start_now()).await.map(|()| ())
+        self.inner.started.get_or_try_init(|| self.start_now()).await.copied()
     }
 
     async fn start_now(&self) -> Result<(), Error> {
