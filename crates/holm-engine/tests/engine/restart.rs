@@ -1,5 +1,6 @@
 //! An engine that is gone without a word, and the next one on the same store.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use holm_engine::{CreateSandbox, EndReason, ListSandboxes, SandboxState};
@@ -83,4 +84,35 @@ async fn nodes_leave_each_others_sandboxes_alone() {
     assert!(error.public.contains("another machine"), "{error}");
     user.sandbox_destroy(&id).await.unwrap();
     assert!(there.sandbox_destroy(&id).await.unwrap().already);
+}
+
+/// The other tests use the store in memory; this is the way of a sandbox over a database.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_life_a_crash_and_a_start_over_sqlite() {
+    let mut service = Service::priced();
+    service.store = Arc::new(holm_store::SqliteStore::in_memory().await.unwrap());
+    service.crash().await;
+    let (account, user) = service.tenant().await;
+    service.topup(account, 1_000_000).await;
+    let wanted = || CreateSandbox { idempotency_key: Some("k".to_owned()), ..Default::default() };
+    let made = user.sandbox_create(wanted()).await.unwrap();
+    assert_eq!(user.sandbox_create(wanted()).await.unwrap().id, made.id);
+    let extended = user.sandbox_extend(&made.id, Duration::from_secs(60)).await.unwrap();
+    assert_eq!(user.sandbox_get(&made.id).await.unwrap().expires_at, extended.expires_at);
+    assert!(!user.sandbox_destroy(&made.id).await.unwrap().already);
+    assert!(user.sandbox_destroy(&made.id).await.unwrap().already);
+    let lost = user.sandbox_create(CreateSandbox::default()).await.unwrap().id;
+    let caller = user.caller().clone();
+    drop(user);
+    service.crash().await;
+    let user = service.engine.for_caller(caller);
+    let view = user.sandbox_get(&lost).await.unwrap();
+    assert_eq!(view.ended.unwrap().reason, EndReason::Lost);
+    assert_eq!(view.ended.map(|ended| ended.at), view.ready_at, "no heartbeat yet");
+    let usage = user.usage().await.unwrap();
+    assert_eq!((usage.sandboxes_total, usage.sandboxes_running), (2, 0));
+    assert_eq!(1_000_000 - usage.balance, usage.cost_total);
+    service.check_ledger(account).await;
+    service.engine.shutdown().await;
+    service.store.close().await;
 }
