@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use holm_engine::SizeName;
 use serde_json::{Map, Value, json};
 
+use super::view;
 use crate::mcp::lines::MAX_LINE;
 use crate::mcp::outcome::{Output, ToolError};
 use crate::mcp::schema;
@@ -84,8 +86,9 @@ async fn info(mut context: Context) -> Result<Output, ToolError> {
             (name.as_str().to_owned(), numbers)
         })
         .collect();
-    let free: Map<String, Value> =
-        info.sizes.iter().map(|(name, _)| (name.as_str().to_owned(), 0.into())).collect();
+    let there = |name| info.sizes.iter().any(|(size, _)| *size == name);
+    let mut per_second = info.prices.clone();
+    per_second.retain(|(name, _)| there(*name));
     let languages: Vec<&str> = info.languages.iter().map(|language| language.as_str()).collect();
     Ok(Output::json(json!({
         "name": info.name,
@@ -114,8 +117,23 @@ async fn info(mut context: Context) -> Result<Output, ToolError> {
         "templates": info.templates,
         "languages": languages,
         "network": info.network,
-        "prices": {"per_hour": free, "note": "Nothing is charged here."},
+        "prices": prices(&per_second, &info.currency),
     })))
+}
+
+/// What the sizes cost in an hour, from micro-units per second.
+fn prices(prices: &[(SizeName, i64)], currency: &str) -> Value {
+    let per_hour = |price: i64| match price {
+        0 => Value::from(0),
+        price => view::units(price.saturating_mul(3600)).into(),
+    };
+    let table: Map<String, Value> =
+        prices.iter().map(|(name, price)| (name.as_str().to_owned(), per_hour(*price))).collect();
+    if prices.iter().all(|(_, price)| *price == 0) {
+        return json!({"per_hour": table, "note": "Nothing is charged here."});
+    }
+    let note = "Charged per second, from ready to destroyed.";
+    json!({"per_hour": table, "currency": currency, "note": note})
 }
 
 fn minutes(time: Duration) -> u64 {
@@ -124,4 +142,19 @@ fn minutes(time: Duration) -> u64 {
 
 fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_are_per_hour_and_zero_says_so() {
+        let free = prices(&[(SizeName::Small, 0)], "USD");
+        assert_eq!(free["per_hour"]["small"], 0);
+        assert_eq!(free["note"], "Nothing is charged here.");
+        let priced = prices(&[(SizeName::Small, 0), (SizeName::Large, 14)], "EUR");
+        assert_eq!(priced["per_hour"], json!({"small": 0, "large": 0.0504}));
+        assert_eq!(priced["currency"], "EUR");
+    }
 }

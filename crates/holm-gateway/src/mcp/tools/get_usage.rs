@@ -44,12 +44,6 @@ fn money(description: &str) -> Value {
     json!({"type": "number", "minimum": 0, "description": description})
 }
 
-/// Micro-units as the currency's units, which is what people read.
-#[allow(clippy::cast_precision_loss, reason = "exact up to nine thousand million units")]
-fn units(micros: i64) -> f64 {
-    micros as f64 / 1e6
-}
-
 fn run(context: Context) -> Work {
     Box::pin(usage(context))
 }
@@ -68,7 +62,7 @@ async fn usage(mut context: Context) -> Result<Output, ToolError> {
                 "status": row.state.as_str(),
                 "created_at": view::time(row.created_at),
                 "seconds": row.seconds,
-                "cost": units(row.cost),
+                "cost": view::units(row.cost),
                 "ended_reason": row.ended.map(|ended| ended.reason.as_str()),
             })
         })
@@ -77,10 +71,10 @@ async fn usage(mut context: Context) -> Result<Output, ToolError> {
         "sandboxes_running": report.sandboxes_running,
         "sandboxes_total": report.sandboxes_total,
         "seconds_total": report.seconds_total,
-        "balance": report.charges.then(|| units(report.balance)),
+        "balance": report.charges.then(|| view::units(report.balance)),
         "currency": report.currency,
-        "burn_per_hour": units(report.burn_per_hour),
-        "cost_total": units(report.cost_total),
+        "burn_per_hour": view::units(report.burn_per_hour),
+        "cost_total": view::units(report.cost_total),
         "recent": recent,
     })))
 }

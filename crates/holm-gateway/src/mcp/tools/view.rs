@@ -88,3 +88,9 @@ pub const ALWAYS: &[&str] = &[
     "enforced",
     "missing",
 ];
+
+/// Micro-units as the currency's units, which is what people read.
+#[allow(clippy::cast_precision_loss, reason = "exact up to nine thousand million units")]
+pub fn units(micros: i64) -> f64 {
+    micros as f64 / 1e6
+}
