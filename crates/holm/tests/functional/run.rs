@@ -174,6 +174,8 @@ fn bad_arguments_are_refused(home: &Home) {
     for (args, named) in [
         (&["run", "--template", "nothing-like-it", "--", "true"][..], "template"),
         (&["run", "--size", "enormous", "--", "true"], "size"),
+        (&["run", "--workdir", "src", "--", "true"], "absolute"),
+        (&["run", "--workdir", "", "--", "true"], "workdir"),
         (&["run", "--env", "NOEQUALS=", "--env", "=x", "--", "true"], "env"),
         (&["run", "--timeout", "soon", "--", "true"], "timeout"),
         (&["run"], "CMD"),

@@ -73,11 +73,10 @@ async fn create_and_follow(
     let guest = engine.guest(&sandbox.id).await.map_err(|error| host::engine_failure(&error))?;
     let pty = terminal::wanted();
     let request = command(settings, pty);
-    let verdict = match guest.start(&request, &settings.user).await {
-        Ok(stream) => {
-            let work = follow::Work { guest: &guest, pty, timeout: settings.timeout };
-            follow::follow(work, stream, signals).await?
-        }
+    let begin = tokio::time::Instant::now();
+    let work = follow::Work { guest: &guest, pty, timeout: settings.timeout, begin };
+    let verdict = match work.start(&request, &settings.user).await? {
+        Ok(stream) => follow::follow(work, stream, signals).await?,
         Err(error) => follow::Verdict::Failed(error),
     };
     match verdict {
