@@ -14,7 +14,7 @@ use crate::failure::{Attempt, Failure};
 /// Ids of one sandbox: those that exist inside, and one more ([`IdMap::owner`]).
 pub const RANGE_LEN: u32 = 65_536;
 /// Ids that exist inside.
-const INSIDE: u32 = RANGE_LEN - 1;
+pub const INSIDE: u32 = RANGE_LEN - 1;
 /// First id that is ever given out: above what distributions give to users in /etc/subuid.
 const FIRST: u32 = 0x1000_0000;
 /// Ranges that are locked together, so that a holm holds few locks.
