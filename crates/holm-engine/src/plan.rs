@@ -63,7 +63,8 @@ impl Plan {
             },
             configure: Configure {
                 hostname,
-                env: request.env,
+                // No sandbox has a network yet: `check_network`.
+                env: env::without_network(request.env),
                 workdir: request.workdir.unwrap_or_else(|| WORKDIR.to_owned()),
                 max_processes: given.max_processes,
             },

@@ -157,7 +157,9 @@ pub(crate) fn no_namespaces(errno: Errno) -> Failure {
              with a profile that allows user namespaces."
         }
         Errno::INVAL | Errno::NOSYS => {
-            "The host's kernel lacks namespaces of some kind (user, mount, pid, net, uts, ipc)."
+            "The host's kernel lacks namespaces of some kind (user, mount, pid, net, uts, ipc), or \
+             a container's filter hides the calls that make them: start the container with a \
+             profile that allows user namespaces."
         }
         Errno::AGAIN | Errno::NOMEM => {
             return Failure::of(

@@ -8,6 +8,7 @@ mod common;
 
 mod environment;
 mod files;
+mod installs;
 mod isolation;
 mod lifecycle;
 mod limits;
