@@ -160,6 +160,12 @@ impl Server {
         Ok(revision::dress(revision, result, listing, &self.info))
     }
 
+    /// Name, title and version.
+    #[must_use]
+    pub fn info(&self) -> &Value {
+        &self.info
+    }
+
     fn initialize(&self, revision: Revision) -> Value {
         json!({
             "protocolVersion": revision.name(),
@@ -259,9 +265,35 @@ impl Call {
         outcome.map(|outcome| revision::dress(revision, call_result(outcome), false, &server))
     }
 
+    /// True where the client asked for progress.
+    #[must_use]
+    pub fn wants_progress(&self) -> bool {
+        self.progress.is_some()
+    }
+
     /// The result of a call that the server had to stop.
     #[must_use]
     pub fn refused(&self, error: ToolError) -> Value {
+        self.refusal().result(error)
+    }
+
+    /// What is needed to answer for the call when it has been stopped while it ran.
+    #[must_use]
+    pub fn refusal(&self) -> Refusal {
+        Refusal { revision: self.revision, server: self.server.clone() }
+    }
+}
+
+/// Answers for a call that the server had to stop.
+pub struct Refusal {
+    revision: Revision,
+    server: Value,
+}
+
+impl Refusal {
+    /// The result that says so.
+    #[must_use]
+    pub fn result(&self, error: ToolError) -> Value {
         revision::dress(self.revision, call_result(Err(error)), false, &self.server)
     }
 }
