@@ -4,9 +4,8 @@
 //! that the transport runs when and how it likes (its own task on stdio, the handler's future on
 //! HTTP), and stops by dropping it.
 //!
-//! Only tools are offered. `resources/list`, `prompts/list` and the like answer -32601: the
-//! specification wants that of capabilities that were not advertised, and clients that ask
-//! nevertheless take it for "none".
+//! Only tools are offered. Clients that list resources and prompts nevertheless learn that there
+//! are none; everything else about them answers -32601, as capabilities that were not advertised do.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -155,6 +154,9 @@ impl Server {
                 }
                 (json!({"tools": self.list()}), true)
             }
+            "resources/list" => (json!({"resources": []}), true),
+            "resources/templates/list" => (json!({"resourceTemplates": []}), true),
+            "prompts/list" => (json!({"prompts": []}), true),
             _ => return Err(RpcError::method_not_found(method)),
         };
         Ok(revision::dress(revision, result, listing, &self.info))

@@ -70,7 +70,15 @@ fn what_a_request_must_say_about_itself() {
         };
         check(|_, body| body["params"] = json!({}), -32602).await;
         check(|_, body| body["params"]["_meta"] = json!({VERSION: "2026-07-28"}), -32602).await;
-        check(|_, body| body["params"]["_meta"][VERSION] = json!("2099-01-01"), -32022).await;
+        check(
+            |headers, body| {
+                headers[0].1 = "2099-01-01".to_owned();
+                body["params"]["_meta"][VERSION] = json!("2099-01-01");
+            },
+            -32022,
+        )
+        .await;
+        check(|_, body| body["params"]["_meta"][VERSION] = json!("2099-01-01"), -32020).await;
         check(|headers, _| headers[0].1 = "2025-11-25".to_owned(), -32020).await;
         check(|headers, _| drop(headers.remove(0)), -32020).await;
         check(|headers, _| headers[1].1 = "TOOLS/LIST".to_owned(), -32020).await;

@@ -175,7 +175,8 @@ fn case_80_unknown_tools_and_methods_are_errors_and_bad_arguments_are_results() 
             .await;
         check(call(1, "run_command", json!([1])), json!({"id": 1, "result": {"isError": true}}))
             .await;
-        check(request(1, "resources/list", json!({})), json!({"error": {"code": -32601}})).await;
+        check(request(1, "resources/read", json!({})), json!({"error": {"code": -32601}})).await;
+        check(request(1, "prompts/list", json!({})), json!({"result": {"prompts": []}})).await;
     });
 }
 

@@ -17,5 +17,6 @@ mod protocol;
 mod readers;
 mod requests;
 mod run;
+mod serve;
 mod storage;
 mod streams;

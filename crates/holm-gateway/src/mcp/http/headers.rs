@@ -45,8 +45,7 @@ pub fn agree(
     method: &str,
     params: &Map<String, Value>,
 ) -> Result<(), RpcError> {
-    let version = revision::named_version(params).unwrap_or_default();
-    same(headers, "MCP-Protocol-Version", VERSION, version)?;
+    agree_on_version(headers, params)?;
     same(headers, "Mcp-Method", METHOD, method)?;
     let named = match method {
         "tools/call" | "prompts/get" => params.get("name"),
@@ -55,6 +54,17 @@ pub fn agree(
     };
     match named.and_then(Value::as_str) {
         Some(named) => same(headers, "Mcp-Name", NAME, named),
+        None => Ok(()),
+    }
+}
+
+/// The part of [`agree`] that is about the version, where the body names one.
+///
+/// # Errors
+/// As [`agree`].
+pub fn agree_on_version(headers: &HeaderMap, params: &Map<String, Value>) -> Result<(), RpcError> {
+    match revision::named_version(params) {
+        Some(version) => same(headers, "MCP-Protocol-Version", VERSION, version),
         None => Ok(()),
     }
 }

@@ -79,6 +79,8 @@ pub async fn answer(
 
 fn judge(headers: &HeaderMap, request: &Request) -> Result<(), RpcError> {
     let Request { method, params, .. } = request;
+    // First: which of the two versions is spoken here matters only when they are the same.
+    headers::agree_on_version(headers, params)?;
     // Where only the header says so, `_meta` is missing: that is what the error must be about.
     let names_its_own = revision::names_its_own(method, params);
     let method_or_any = if names_its_own { method } else { "server/discover" };
