@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
@@ -136,8 +137,11 @@ impl Serve {
 
     /// Starts a tool call of a session.
     pub fn start(&self, session: &str, tool: &str, arguments: Value) -> TcpStream {
+        // An id in flight cannot be used again.
+        static NEXT: AtomicU64 = AtomicU64::new(100);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let params = json!({"name": tool, "arguments": arguments});
-        let body = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
         self.send("POST", "/mcp", &[("mcp-session-id", session)], &body.to_string())
     }
 

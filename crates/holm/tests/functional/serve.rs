@@ -117,7 +117,7 @@ fn case_82_a_closed_connection_ends_the_processes(home: &Home) {
 fn marked(serve: &crate::common::Serve, session: &str) {
     until("the command to run", || {
         let read = serve.call(session, "read_file", json!({"path": "on"}));
-        (read.reply["result"]["isError"] == false).then_some(())
+        (!read.is_error()).then_some(())
     });
 }
 
