@@ -102,6 +102,15 @@ impl Intake {
         timeout(self.limits.body_time, reading).await.unwrap_or(Err(BodyError::Slow))
     }
 
+    /// Reads what belongs to a request that is refused anyway, within the same bounds. A client that
+    /// writes first and reads then would find a broken connection instead of the answer.
+    pub async fn discard(&self, head: &Parts, mut body: Incoming) {
+        if !body.is_end_stream() && !head.headers.contains_key(EXPECT) {
+            // What does not come in time is not waited for.
+            let _ = timeout(self.limits.body_silence, self.throw_away(&mut body)).await;
+        }
+    }
+
     async fn part(&self, body: &mut Incoming) -> Result<Option<Bytes>, BodyError> {
         loop {
             let frame = timeout(self.limits.body_silence, body.frame());

@@ -67,6 +67,15 @@ fn a_token_is_needed_for_everything_on_the_endpoint() {
 }
 
 #[test]
+fn a_refused_client_that_writes_first_gets_its_answer() {
+    run(async {
+        let site = Site::with(with_token("replace_me")).await;
+        let reply = site.ask("POST", "/mcp", &[], &vec![b' '; 20 << 20]).await;
+        assert_eq!(reply.status, 401);
+    });
+}
+
+#[test]
 fn a_blank_token_lets_nobody_in() {
     run(async {
         let site = Site::with(with_token("  ")).await;

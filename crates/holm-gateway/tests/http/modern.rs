@@ -1,5 +1,7 @@
 //! Requests that stand for themselves: no session, no default sandbox, headers that agree.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::client::{assert_matches, run};
@@ -164,6 +166,19 @@ fn both_eras_are_served_side_by_side() {
         assert_eq!(ran["structuredContent"]["stdout"], "on\n");
         let reply = site.post(&[("mcp-session-id", &session)], request(2, "ping", json!({}))).await;
         assert_eq!(reply.status, 200);
+    });
+}
+
+#[test]
+fn case_87_a_silent_stream_says_that_it_lives() {
+    run(async {
+        let site = Site::with(|setup| setup.keep_alive = Duration::from_millis(5)).await;
+        let (headers, body) = modern(9, "subscriptions/listen", json!({"notifications": {}}));
+        let mut wire = site.wire().await;
+        wire.send("POST", "/mcp", &borrowed(&headers), body.to_string().as_bytes()).await;
+        wire.head().await.expect("a response");
+        wire.event().await.expect("the acknowledgement");
+        assert_eq!(wire.comment().await, wire.comment().await);
     });
 }
 

@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use holm_gateway::http::face::Face;
 use holm_gateway::http::health::Health;
 use holm_gateway::http::origin::Origins;
 use holm_gateway::http::{Access, Door, Limits, Options, serve};
+use holm_gateway::mcp::http::KEEP_ALIVE;
 use holm_gateway::mcp::http::sessions::SessionRules;
 use holm_gateway::mcp::{HttpOptions, McpFace, Server};
 use serde_json::{Value, json};
@@ -24,6 +26,7 @@ pub struct Setup {
     pub limits: Limits,
     pub sessions: SessionRules,
     pub server: Server,
+    pub keep_alive: Duration,
 }
 
 /// A running server.
@@ -46,6 +49,7 @@ impl Site {
             limits: Limits::default(),
             sessions: SessionRules::default(),
             server: Server::new(),
+            keep_alive: KEEP_ALIVE,
         };
         change(&mut setup);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -58,6 +62,7 @@ impl Site {
             door: Arc::new(Door::new(origins, setup.access)),
             limits: setup.limits.clone(),
             sessions: setup.sessions,
+            keep_alive: setup.keep_alive,
         });
         let faces: Vec<Arc<dyn Face>> = vec![Arc::new(Health::default()), face.clone()];
         let (stop, stopped) = oneshot::channel::<()>();

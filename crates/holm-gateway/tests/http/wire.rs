@@ -138,6 +138,13 @@ impl Wire {
         }
     }
 
+    /// The next part of a stream, which must be a comment.
+    pub async fn comment(&mut self) -> String {
+        let part = String::from_utf8(self.part().await.expect("a part")).expect("text");
+        assert!(part.starts_with(':') && part.ends_with("\n\n"), "{part:?}");
+        part
+    }
+
     /// True when the server closes the connection without another byte.
     pub async fn is_closed(&mut self) -> bool {
         self.buffer.is_empty() && !self.more().await

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use holm_engine::Engine;
@@ -28,6 +29,8 @@ const ENDPOINT_CARDS: [&str; 2] = ["/mcp/server-card", "/v1/mcp/server-card"];
 const ALLOW: &str = "POST, DELETE";
 /// Calls without a session that may run at once, and subscriptions that may be open.
 const MAX_CALLS: usize = 512;
+/// See [`HttpOptions::keep_alive`].
+pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// What the endpoint is made of.
@@ -44,6 +47,8 @@ pub struct HttpOptions {
     pub limits: Limits,
     /// How long sessions last.
     pub sessions: SessionRules,
+    /// How often a stream without news says that it lives. [`KEEP_ALIVE`] suits clients and proxies.
+    pub keep_alive: Duration,
 }
 
 /// MCP on `/mcp` and `/v1/mcp`.
@@ -56,6 +61,7 @@ pub struct McpFace {
     pub(super) calls: Arc<Calls>,
     /// Open subscriptions.
     pub(super) streams: Arc<Calls>,
+    pub(super) keep_alive: Duration,
     door: Arc<Door>,
     intake: Intake,
     stopping: AtomicBool,
@@ -65,7 +71,8 @@ impl McpFace {
     /// The endpoint, and the task that ends its idle sessions. Needs a tokio runtime.
     #[must_use]
     pub fn start(options: HttpOptions) -> Arc<Self> {
-        let HttpOptions { engine, server, default_template, door, limits, sessions } = options;
+        let HttpOptions { engine, server, default_template, door, limits, sessions, keep_alive } =
+            options;
         let face = Arc::new(Self {
             sessions: Sessions::new(engine.clone(), default_template.clone(), sessions),
             engine,
@@ -73,6 +80,7 @@ impl McpFace {
             default_template,
             calls: Calls::new(MAX_CALLS),
             streams: Calls::new(MAX_CALLS),
+            keep_alive,
             door,
             intake: Intake::new(&limits),
             stopping: AtomicBool::new(false),
@@ -102,7 +110,10 @@ impl McpFace {
         }
         let caller = match self.door.enter(&head).await {
             Ok(caller) => caller,
-            Err(why) => return answer::stopped(why),
+            Err(why) => {
+                self.intake.discard(&head, body).await;
+                return answer::stopped(why);
+            }
         };
         match head.method {
             Method::POST => match self.intake.take(&head, body).await {

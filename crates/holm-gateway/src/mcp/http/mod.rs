@@ -29,4 +29,4 @@ pub mod modern;
 pub mod run;
 pub mod sessions;
 
-pub use face::{HttpOptions, McpFace};
+pub use face::{HttpOptions, KEEP_ALIVE, McpFace};

@@ -56,7 +56,7 @@ pub async fn answer(
     match answer.unwrap_or_else(|error| Answer::Done(Err(error))) {
         Answer::Done(outcome) => answer::modern(&id, outcome),
         Answer::Listen(subscription) => match face.streams.enter(None) {
-            Ok(ticket) => run::listen(subscription, ticket),
+            Ok(ticket) => run::listen(subscription, ticket, face.keep_alive),
             Err(refused) => not_taken(&id, refused),
         },
         Answer::Call(call) => {

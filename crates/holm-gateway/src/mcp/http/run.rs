@@ -1,5 +1,7 @@
 //! Runs one call, and answers it as JSON or as a stream of events.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -12,8 +14,6 @@ use crate::mcp::server::{Call, Subscription};
 
 /// Events that may wait for the client to read.
 const EVENTS: usize = 8;
-/// How often a stream without news says that it lives.
-const KEEP_ALIVE: std::time::Duration = std::time::Duration::from_secs(15);
 
 /// What a running call holds on to.
 pub struct Hold {
@@ -71,11 +71,11 @@ pub fn as_events(id: Id, call: Call, hold: Hold) -> Response {
 }
 
 /// Answers a subscription: the acknowledgement, then signs of life until one side ends it.
-pub fn listen(subscription: Subscription, mut ticket: Ticket) -> Response {
+pub fn listen(subscription: Subscription, mut ticket: Ticket, keep_alive: Duration) -> Response {
     let (sender, parts) = mpsc::channel::<Bytes>(EVENTS);
     let task = tokio::spawn(async move {
         drop(sender.send(reply::event(&subscription.acknowledgement())).await);
-        let mut ticks = tokio::time::interval(KEEP_ALIVE);
+        let mut ticks = tokio::time::interval(keep_alive);
         ticks.tick().await;
         loop {
             tokio::select! {

@@ -11,6 +11,7 @@ use holm_gateway::http::face::Face;
 use holm_gateway::http::health::Health;
 use holm_gateway::http::origin::Origins;
 use holm_gateway::http::{self, Access, Door, Limits, Options};
+use holm_gateway::mcp::http::KEEP_ALIVE;
 use holm_gateway::mcp::http::sessions::SessionRules;
 use holm_gateway::mcp::{HttpOptions, McpFace, Server};
 use holm_runtime::LinuxDriver;
@@ -73,6 +74,7 @@ async fn serve(
         door: Arc::new(Door::new(origins, settings.access.clone())),
         limits: limits.clone(),
         sessions: SessionRules::default(),
+        keep_alive: KEEP_ALIVE,
     });
     let faces: Vec<Arc<dyn Face>> =
         vec![Arc::new(Health::default()), Arc::clone(&mcp) as Arc<dyn Face>];
