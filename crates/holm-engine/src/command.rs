@@ -64,7 +64,7 @@ pub(crate) fn argv(command: &Command) -> Result<Vec<String>, Error> {
         Command::Shell(line) if line.trim().is_empty() => {
             return Err(Error::invalid("command must not be empty"));
         }
-        Command::Shell(line) => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],
+        Command::Shell(line) => vec!["/bin/sh".to_owned(), "-c".to_owned(), line.clone()],
         Command::Argv(argv) => argv.clone(),
     };
     if argv.first().is_none_or(String::is_empty) {

@@ -72,6 +72,7 @@ impl Engine {
                 })
                 .collect(),
             templates: settings.templates.keys().cloned().collect(),
+            default_template: settings.default_template.clone(),
             languages: Language::ALL.to_vec(),
             network: "none (loopback only)".to_owned(),
         }

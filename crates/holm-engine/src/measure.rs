@@ -38,13 +38,21 @@ pub(crate) fn layer_name(layer: Layer) -> String {
     }
 }
 
+/// The host's counters of the sandbox.
+pub(crate) struct Counters<'a> {
+    /// The cheap one: where it can be read, memory is counted.
+    pub oom_kills: Option<u64>,
+    /// All of them, asked for where the guest's word is not enough.
+    pub all: &'a dyn Fn() -> Usage,
+}
+
 /// Holds `probe` against the host. Only layers that the driver knows are judged.
 pub(crate) fn measure(
     found: &Enforcement,
     probe: &Probe,
     host: &BTreeMap<String, u64>,
     spec: &SandboxSpec,
-    usage: &Usage,
+    counters: &Counters<'_>,
 ) -> Measured {
     let own = |name: &str| {
         let inside = probe.namespaces.get(name).copied().unwrap_or(0);
@@ -69,9 +77,10 @@ pub(crate) fn measure(
             Layer::DiskLimit => bounded(probe.disk_bytes, spec.disk_bytes),
             Layer::InodeLimit => bounded(probe.disk_inodes, spec.disk_inodes),
             Layer::ProcessLimit => {
-                bounded(probe.max_processes, spec.max_processes) || usage.processes.is_some()
+                bounded(probe.max_processes, spec.max_processes)
+                    || (counters.all)().processes.is_some()
             }
-            Layer::MemoryLimit => row.enforced && usage.memory_bytes.is_some(),
+            Layer::MemoryLimit => row.enforced && counters.oom_kills.is_some(),
             Layer::CpuLimit | Layer::PivotRoot | Layer::MaskedProc | Layer::HiddenHostFiles => {
                 row.enforced
             }
@@ -135,7 +144,8 @@ mod tests {
         let host = BTreeMap::from([("user".to_owned(), 1), ("net".to_owned(), 2)]);
         let mut probe = probe();
         change(&mut probe);
-        let got = measure(&found, &probe, &host, &spec(), &Usage::default());
+        let none = Counters { oom_kills: None, all: &Usage::default };
+        let got = measure(&found, &probe, &host, &spec(), &none);
         assert_eq!(got.enforced.len() == 1, want, "{layer:?}");
         assert_eq!(got.missing.len() == 1 && got.fatal.len() == 1, !want, "{layer:?}");
     }

@@ -42,6 +42,9 @@ impl Plan {
         env::check(&request.env)?;
         if let Some(workdir) = &request.workdir {
             files::check_path("workdir", workdir)?;
+            if !workdir.starts_with('/') {
+                return Err(Error::invalid("workdir must be an absolute path"));
+            }
         }
         let id = SandboxId::random()?;
         let hostname = hostname(request.name.as_deref(), &id);

@@ -140,7 +140,10 @@ impl Build {
             &self.probe,
             &inner.settings.host_namespaces,
             &self.spec,
-            &self.sandbox.usage(),
+            &measure::Counters {
+                oom_kills: self.sandbox.oom_kills(),
+                all: &|| self.sandbox.usage(),
+            },
         );
         if let Some(row) = measured.fatal.first() {
             let name = measure::layer_name(row.layer);

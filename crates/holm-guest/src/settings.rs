@@ -9,9 +9,6 @@ use hyper::body::Incoming;
 use crate::errors::{Result, invalid, shorten};
 use crate::state::{Guest, Shared};
 
-const HOSTNAME: &str = "/etc/hostname";
-const HOSTS: &str = "/etc/hosts";
-
 /// Takes the host's settings and answers what was measured. May be called again; the last one
 /// counts for later commands.
 ///
@@ -33,26 +30,24 @@ pub async fn configure(guest: &Shared, request: Configure) -> Result<Configured>
             return Err(invalid("the working directory must be an absolute path"));
         }
     }
-    repeat_hostname(&request.hostname);
+    if guest.in_sandbox {
+        repeat_hostname(guest, &request.hostname);
+    }
     guest.settings.replace(request);
     Ok(Configured { measured: crate::probe::current(guest).await? })
 }
 
-/// The kernel's name is the launcher's to set. The files that repeat it were written when nobody
-/// knew yet whose sandbox this would be. Where somebody inside made them unwritable, they stay.
-fn repeat_hostname(name: &str) {
-    if rustix::system::uname().nodename().to_bytes() != name.as_bytes() {
+/// The kernel's name is the launcher's to set; the files that repeat it are written here, at the
+/// first time that it is known. Where somebody inside made them unwritable, they stay.
+fn repeat_hostname(guest: &Guest, name: &str) {
+    if name.is_empty() || guest.settings.borrow().hostname == name {
         return;
     }
-    let Ok(before) = std::fs::read_to_string(HOSTNAME) else { return };
-    let line = |name: &str| format!("127.0.1.1 {}\n", name.trim_end());
-    if before.trim_end() == name {
-        return;
-    }
-    let _ = std::fs::write(HOSTNAME, format!("{name}\n"));
-    if let Ok(hosts) = std::fs::read_to_string(HOSTS) {
-        let _ = std::fs::write(HOSTS, hosts.replace(&line(&before), &line(name)));
-    }
+    let hosts = format!(
+        "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 {name}\n"
+    );
+    let _ = std::fs::write("/etc/hostname", format!("{name}\n"));
+    let _ = std::fs::write("/etc/hosts", hosts);
 }
 
 /// `GET /envs`: the variables of the default user's commands.

@@ -57,6 +57,8 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let (listener, switch, workdir) = match asked {
         Asked::Init => {
             raw::become_non_dumpable();
+            // Instead of the memory file's.
+            let _ = rustix::thread::set_name(c"holm-guest");
             let listener = raw::inherited(LISTENER).map_err(told("no listening socket"))?;
             (listener, switch_in_sandbox(), String::new())
         }
@@ -80,6 +82,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         .map_err(told("cannot start a file thread"))?;
     let guest = Shared::new(Guest {
         users,
+        in_sandbox,
         settings: RefCell::new(Configure { workdir, max_processes, ..Configure::default() }),
         measured: crate::probe::First::default(),
         files,

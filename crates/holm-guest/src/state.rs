@@ -22,6 +22,8 @@ pub const WORKDIR: &str = "/workspace";
 pub struct Guest {
     /// Whom it can act as.
     pub users: Users,
+    /// PID 1 of a sandbox, not a process of somebody's own machine.
+    pub in_sandbox: bool,
     /// What the host said.
     pub settings: RefCell<Configure>,
     /// File threads.

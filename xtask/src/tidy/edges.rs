@@ -10,6 +10,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("holm-gateway", &["holm-engine"]),
     ("holm-engine", &["holm-runtime", "holm-wire"]),
     ("holm-runtime", &[]),
+    ("holm-store", &[]),
     ("holm-guest", &["holm-wire"]),
     ("holm-wire", &[]),
     ("holm-bench", &[]),
@@ -18,13 +19,22 @@ const MAY: &[(&str, &[&str])] = &[
 
 /// Crate, foreign crates that it must not use directly, and why.
 const MUST_NOT: &[(&str, &[&str], &str)] = &[
-    ("holm-gateway", &["libc", "rustix", "nix"], "faces know no kernel"),
+    (
+        "holm-gateway",
+        &["libc", "rustix", "nix", "rusqlite", "tokio-postgres"],
+        "faces know neither kernel nor SQL",
+    ),
     (
         "holm-engine",
-        &["hyper", "axum", "rmcp", "libc"],
-        "the engine knows no protocol and no kernel",
+        &["hyper", "axum", "rmcp", "libc", "rusqlite", "tokio-postgres"],
+        "the engine knows no protocol, no kernel and no SQL",
     ),
     ("holm-runtime", &["hyper", "axum", "holm-wire"], "the driver knows no HTTP"),
+    (
+        "holm-store",
+        &["hyper", "axum", "rmcp", "libc"],
+        "the store knows no protocol and nothing above it",
+    ),
     ("holm-wire", &["rustix", "libc"], "the protocol knows neither host nor guest"),
 ];
 
@@ -88,6 +98,8 @@ mod tests {
         check("holm", "holm-engine", 0);
         check("holm-engine", "holm-gateway", 1);
         check("holm-wire", "holm-runtime", 1);
+        check("holm-store", "holm-engine", 1);
+        check("holm-store", "hyper", 1);
         check("holm-gateway", "rustix", 1);
         check("holm-gateway", "serde", 0);
         check("holm-new", "serde", 1);

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::errors::{Result, internal};
 use crate::identity::User;
@@ -19,6 +19,8 @@ use crate::sys::ids;
 const MOST: usize = 8;
 /// An extra thread leaves after this time without work.
 const IDLE: Duration = Duration::from_secs(5);
+/// How long somebody waits for work that is done later.
+const SETTLE: Duration = Duration::from_secs(2);
 /// The work is a loop over system calls with small buffers.
 const STACK: usize = 512 << 10;
 
@@ -47,6 +49,8 @@ struct Inner {
 pub struct Pool {
     inner: Arc<Inner>,
     switch: bool,
+    /// Work of [`Pool::later`] that is not done yet.
+    open: watch::Sender<usize>,
 }
 
 impl std::fmt::Debug for Pool {
@@ -65,7 +69,7 @@ impl Pool {
     /// Starts with one thread. With `switch` the threads act as the user of each job, otherwise
     /// as whoever the guest is.
     pub fn start(switch: bool) -> std::io::Result<Self> {
-        let pool = Self { inner: Arc::default(), switch };
+        let pool = Self { inner: Arc::default(), switch, open: watch::Sender::new(0) };
         pool.inner.lock().threads = 1;
         pool.thread()?;
         Ok(pool)
@@ -101,16 +105,25 @@ impl Pool {
         }
     }
 
-    /// Does `work` as `user` some time soon; nobody waits for it.
+    /// Does `work` as `user` some time soon; who wants to know when asks [`Self::settled`].
     pub fn later(&self, user: &User, work: impl FnOnce() + Send + 'static) {
+        let open = self.open.clone();
+        open.send_modify(|count| *count += 1);
         self.push(
             user,
             Box::new(move |acting| {
                 if acting.is_ok() {
                     work();
                 }
+                open.send_modify(|count| *count -= 1);
             }),
         );
+    }
+
+    /// Waits until nothing is left to do later, though not for long: others may add to it.
+    pub async fn settled(&self) {
+        let mut open = self.open.subscribe();
+        let _ = tokio::time::timeout(SETTLE, open.wait_for(|count| *count == 0)).await;
     }
 
     fn push(&self, user: &User, work: Work) {

@@ -198,16 +198,9 @@ pub(super) fn pivot(root: &OwnedFd) -> Result<(), Failure> {
     rustix::process::chdir("/").map_err(|errno| refused("enter /", errno))
 }
 
-/// Host name, and the files that hold it. Nobody but us has run in this root yet.
+/// The kernel's host name; the files that repeat it are the guest's.
 pub(super) fn name(hostname: &str) -> Result<(), Failure> {
-    rustix::system::sethostname(hostname.as_bytes()).tried("set the host name")?;
-    let hosts = format!(
-        "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 {hostname}\n"
-    );
-    for (file, text) in [("/etc/hostname", format!("{hostname}\n")), ("/etc/hosts", hosts)] {
-        std::fs::write(file, text).tried(&format!("write {file}"))?;
-    }
-    Ok(())
+    rustix::system::sethostname(hostname.as_bytes()).tried("set the host name")
 }
 
 pub(super) fn open_fs(kind: &str) -> Result<OwnedFd, Failure> {

@@ -7,7 +7,7 @@ use holm_engine::{EngineSettings, Error, ErrorKind};
 use holm_runtime::{DriverError, DriverErrorKind, LinuxDriver, LinuxOptions};
 use tracing_subscriber::EnvFilter;
 
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 use crate::settings::HostSettings;
 
 /// The driver's options on this host. The launcher is this very file, also after it was replaced
@@ -79,8 +79,10 @@ pub(super) fn engine_failure(error: &Error) -> Failure {
         ErrorKind::IsolationUnavailable => {
             failure.hint("run `holm doctor`; it says how to mend it")
         }
-        ErrorKind::TemplateUnknown => failure.hint("the built-in template is `host`"),
-        ErrorKind::InvalidArgument => failure.hint("see `holm run --help`"),
+        ErrorKind::TemplateUnknown => {
+            failure.code(exit::USAGE).hint("the built-in template is `host`")
+        }
+        ErrorKind::InvalidArgument => failure.code(exit::USAGE).hint("see `holm run --help`"),
         ErrorKind::Internal | ErrorKind::Unavailable => {
             failure.hint("set HOLM_LOG=debug to see the step that failed")
         }

@@ -290,7 +290,7 @@ async fn understand(
 ) -> Result<RunResponse, (Code, &'static str)> {
     let argv: Vec<&str> = request.argv.iter().map(String::as_str).collect();
     let line = match argv.as_slice() {
-        ["sh", "-c", line] => *line,
+        ["/bin/sh", "-c", line] => *line,
         [_, .., script] => {
             let files = state.files.lock().unwrap();
             let (text, _) = files.get(*script).ok_or((Code::NotFound, "no script"))?;

@@ -1,0 +1,47 @@
+//! What the service must not forget: accounts, API keys, sandboxes, the ledger, audit events,
+//! webhooks, nodes.
+//!
+//! [`Store`] is the whole of it, [`SqliteStore`] keeps it in one file without any other service,
+//! [`PostgresStore`] where several nodes share it. Both run the same transactions (`sql/`, one
+//! file per noun), so that a rule about money or places exists once; what differs (connections,
+//! locks, migrations) is in `sqlite/` and `postgres/`, and one contract test runs against both.
+//! Knows nothing above it.
+
+#![forbid(unsafe_code)]
+
+mod account;
+mod audit;
+mod error;
+mod id;
+mod key;
+mod ledger;
+mod migrate;
+mod node;
+mod outbox;
+mod page;
+mod postgres;
+mod record;
+mod size;
+mod sql;
+mod sqlite;
+mod state;
+mod store;
+
+pub use account::{Account, AccountLimits};
+pub use audit::{AuditEvent, DETAIL_MAX, Outcome};
+pub use error::{Source, StoreError};
+pub use id::{AccountId, AuditId, EntryId, EventId, IdError, KeyId, NodeId, SandboxId};
+pub use key::{Key, KeyHash, KeyHasher, KeyScope, KeyStatus, KeyText, TOUCH_SECONDS};
+pub use ledger::{Charged, Credit, Entry, EntryKind, LedgerCheck, Usage};
+pub use node::Node;
+pub use outbox::{Completion, Delivery, DeliveryOutcome, Event, OutboxClaim, PAYLOAD_MAX};
+pub use page::{Cursor, CursorError, Owner, PAGE_MAX, Page, PageQuery};
+pub use postgres::{PostgresSettings, PostgresStore};
+pub use record::{IDEMPOTENCY_LIFE, Idempotency, Record, Reservation, Reserved, Totals};
+pub use size::{Size, SizeName};
+pub use sqlite::SqliteStore;
+pub use state::{EndReason, Ended, SandboxState};
+pub use store::{Accounts, Answer, Audit, Keys, Ledger, Nodes, Outbox, Sandboxes, Store};
+
+/// A boxed future, so that traits with async calls can be objects.
+pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -1,0 +1,128 @@
+//! What is known about one sandbox, and what a reservation asks for.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::{AccountId, Ended, Event, KeyId, NodeId, SandboxId, SandboxState, Size, SizeName};
+
+/// How long a create's idempotency key is remembered.
+pub const IDEMPOTENCY_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What is known about one sandbox. Plain data; times are kept to the microsecond.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Its id.
+    pub id: SandboxId,
+    /// Whose it is.
+    pub account_id: AccountId,
+    /// Where it runs.
+    pub node_id: NodeId,
+    /// The key that made it.
+    pub key_id: Option<KeyId>,
+    /// The session that made it.
+    pub session: Option<String>,
+    /// The caller's name for it.
+    pub name: Option<String>,
+    /// Its template.
+    pub template: String,
+    /// Its size.
+    pub size: SizeName,
+    /// The size's numbers as given.
+    pub given: Size,
+    /// Processors before they were clamped to the host's.
+    pub vcpus_asked: u32,
+    /// The caller's labels.
+    pub metadata: BTreeMap<String, String>,
+    /// The lifetime that it was created with.
+    pub lifetime: Duration,
+    /// What a second of it costs, in micro-units, as it was when it was created.
+    pub price_per_second: i64,
+    /// Where it is in its life.
+    pub state: SandboxState,
+    /// When the create was asked for.
+    pub created_at: Timestamp,
+    /// When it became usable; from here it is metered.
+    pub ready_at: Option<Timestamp>,
+    /// When its lease ends.
+    pub expires_at: Option<Timestamp>,
+    /// Why and when it ended; set from `deleting` on.
+    pub ended: Option<Ended>,
+    /// Up to when it has been charged, and was last known to live. Moved by charging only.
+    pub metered_until: Option<Timestamp>,
+    /// What the driver needs to find it again after a restart. Opaque.
+    pub adoption: Option<serde_json::Value>,
+    /// Counts the saves. A save of an older one is refused.
+    pub version: i64,
+}
+
+impl Record {
+    /// Seconds from ready to its end, or to `now` while it lives.
+    #[must_use]
+    pub fn seconds(&self, now: Timestamp) -> f64 {
+        let Some(ready) = self.ready_at else { return 0.0 };
+        let end = self.ended.map_or(now, |ended| ended.at);
+        end.duration_since(ready).as_secs_f64().max(0.0)
+    }
+
+    /// Whole seconds that have been charged.
+    #[must_use]
+    pub fn charged_seconds(&self) -> i64 {
+        match (self.ready_at, self.metered_until) {
+            (Some(from), Some(to)) => to.duration_since(from).as_secs().max(0),
+            _ => 0,
+        }
+    }
+
+    /// What it has cost so far, in micro-units: what the ledger holds for it, as its price never
+    /// changes.
+    #[must_use]
+    pub fn cost(&self) -> i64 {
+        self.charged_seconds().saturating_mul(self.price_per_second)
+    }
+}
+
+/// A create that wants a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reservation {
+    /// The sandbox, `provisioning`. Its `created_at` is the moment of the reservation; its version
+    /// is set by the store.
+    pub record: Record,
+    /// Sandboxes of its account at once, where the account has no limit of its own.
+    pub account_limit: u32,
+    /// Sandboxes on its node at once.
+    pub node_limit: u32,
+    /// The caller's idempotency key.
+    pub idempotency: Option<Idempotency>,
+    /// What webhooks shall tell if it succeeds; recorded with it.
+    pub events: Vec<Event>,
+}
+
+/// An idempotency key of one account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Idempotency {
+    /// The key.
+    pub key: String,
+    /// A digest of the request: the same key with another request is refused.
+    pub fingerprint: String,
+}
+
+/// What became of a reservation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "short-lived, and nearly always the large one")]
+pub enum Reserved {
+    /// The place is taken; the record as stored.
+    New(Record),
+    /// This idempotency key has made this one before.
+    Existing(Record),
+}
+
+/// Sums over everything that a store has seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Totals {
+    /// Sandboxes that became ready.
+    pub sandboxes: u64,
+    /// Seconds of those that ended.
+    pub ended_seconds: f64,
+}

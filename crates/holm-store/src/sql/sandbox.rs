@@ -1,0 +1,219 @@
+//! Sandboxes: reading and saving records. Taking a place is in `reserve`.
+
+use jiff::Timestamp;
+
+use super::{
+    Reader, Tx, account, args, charge, for_owner, outbox, owned, place, query_int, query_one,
+};
+use crate::{
+    Cursor, EndReason, Ended, Event, NodeId, Owner, Page, PageQuery, Record, SandboxId,
+    SandboxState, Size, SizeName, StoreError, Totals,
+};
+
+/// A statement that selects whole records, as [`read`] reads them.
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, account_id, node_id, key_id, session, name, template, size, vcpus, \
+             memory_mb, disk_mb, disk_inodes, max_processes, vcpus_asked, metadata, lifetime, \
+             price_per_second, state, created_at, ready_at, expires_at, ended_reason, ended_at, \
+             metered_until, adoption, version FROM sandboxes ",
+            $rest
+        )
+    };
+}
+
+pub(super) fn read(row: &mut Reader) -> Result<Record, StoreError> {
+    Ok(Record {
+        id: row.id()?,
+        account_id: row.id()?,
+        node_id: row.id()?,
+        key_id: row.id_or()?,
+        session: row.text_or()?,
+        name: row.text_or()?,
+        template: row.text()?,
+        size: row.name(SizeName::read)?,
+        given: Size {
+            vcpus: row.number()?,
+            memory_mb: row.number()?,
+            disk_mb: row.number()?,
+            disk_inodes: row.number()?,
+            max_processes: row.number()?,
+        },
+        vcpus_asked: row.number()?,
+        metadata: row.json()?,
+        lifetime: row.duration()?,
+        price_per_second: row.int()?,
+        state: row.name(SandboxState::read)?,
+        created_at: row.time()?,
+        ready_at: row.time_or()?,
+        expires_at: row.time_or()?,
+        ended: read_ended(row)?,
+        metered_until: row.time_or()?,
+        adoption: row.json_or()?,
+        version: row.int()?,
+    })
+}
+
+fn read_ended(row: &mut Reader) -> Result<Option<Ended>, StoreError> {
+    let reason = row.name_or(EndReason::read)?;
+    let at = row.time_or()?;
+    Ok(reason.zip(at).map(|(reason, at)| Ended { reason, at }))
+}
+
+pub(super) async fn get(
+    tx: &mut dyn Tx,
+    owner: Owner,
+    id: SandboxId,
+) -> Result<Option<Record>, StoreError> {
+    const SELECT: [&str; 2] = owned!(select!("WHERE"), "AND id = ?2");
+    let (sql, account) = for_owner(owner, SELECT);
+    let row = query_one(tx, sql, args![account, id]).await?;
+    row.map(|row| read(&mut row.reader())).transpose()
+}
+
+pub(super) async fn get_there(tx: &mut dyn Tx, id: SandboxId) -> Result<Record, StoreError> {
+    get(tx, Owner::Any, id).await?.ok_or_else(|| StoreError::unknown("sandbox", &id))
+}
+
+/// Reads a record and keeps it as it is until the transaction ends.
+pub(super) async fn lock(tx: &mut dyn Tx, id: SandboxId) -> Result<Record, StoreError> {
+    const LOCK: &str = select!("WHERE id = ?1 /*pg: FOR NO KEY UPDATE */");
+    let row = query_one(tx, LOCK, args![id]).await?;
+    read(&mut row.ok_or_else(|| StoreError::unknown("sandbox", &id))?.reader())
+}
+
+pub(super) async fn forget(tx: &mut dyn Tx, id: SandboxId) -> Result<bool, StoreError> {
+    const KEYS: &str = "DELETE FROM idempotency WHERE sandbox_id IN
+         (SELECT id FROM sandboxes WHERE id = ?1 AND state = 'provisioning')";
+    const DELETE: &str = "DELETE FROM sandboxes WHERE id = ?1 AND state = 'provisioning'";
+    tx.execute(KEYS, args![id]).await?;
+    Ok(tx.execute(DELETE, args![id]).await? == 1)
+}
+
+pub(super) async fn save(
+    tx: &mut dyn Tx,
+    record: &Record,
+    events: &[Event],
+) -> Result<Record, StoreError> {
+    const UPDATE: &str = "UPDATE sandboxes SET name = ?2, metadata = ?3, state = ?4,
+         ready_at = ?5, expires_at = ?6, ended_reason = ?7, ended_at = ?8, adoption = ?9,
+         metered_until = COALESCE(metered_until, ?5), version = version + 1
+         WHERE id = ?1";
+    if record.ended.is_some() {
+        // The last charge moves money: the account comes before the sandbox, as everywhere.
+        let account_id = get_there(tx, record.id).await?.account_id;
+        account::lock(tx, account_id).await?;
+    }
+    let old = lock(tx, record.id).await?;
+    check(&old, record)?;
+    let values = args![
+        record.id,
+        record.name.as_deref(),
+        metadata_text(record)?,
+        record.state,
+        record.ready_at,
+        record.expires_at,
+        record.ended.map(|ended| ended.reason),
+        record.ended.map(|ended| ended.at),
+        record.adoption.as_ref()
+    ];
+    tx.execute(UPDATE, values).await?;
+    if let (None, Some(ended)) = (old.ended, record.ended) {
+        charge::charge_locked(tx, record.id, ended.at).await?;
+    }
+    outbox::add_all(tx, events).await?;
+    get_there(tx, record.id).await
+}
+
+pub(super) fn metadata_text(record: &Record) -> Result<String, StoreError> {
+    serde_json::to_string(&record.metadata)
+        .map_err(|error| StoreError::database("write labels as JSON", error))
+}
+
+/// Whether `new` may follow `old`.
+fn check(old: &Record, new: &Record) -> Result<(), StoreError> {
+    let id = new.id;
+    if old.version != new.version {
+        return Err(StoreError::Stale { id });
+    }
+    let (from, to) = (old.state, new.state);
+    if from != to && !from.may_become(to) {
+        return Err(StoreError::Transition { id, from, to });
+    }
+    let micros = |moment: Option<Timestamp>| moment.map(Timestamp::as_microsecond);
+    let end = |record: &Record| record.ended.map(|end| (end.reason, end.at.as_microsecond()));
+    let ending = matches!(to, SandboxState::Deleting) || to.is_over();
+    let wrong = if old.ready_at.is_some() && micros(old.ready_at) != micros(new.ready_at) {
+        "the moment at which a sandbox became ready does not change"
+    } else if old.ended.is_some() && end(old) != end(new) {
+        "a sandbox's end does not change"
+    } else if ending != new.ended.is_some() {
+        "a sandbox has an end exactly from `deleting` on"
+    } else if to == SandboxState::Running && new.ready_at.is_none() {
+        "a running sandbox became ready at some moment"
+    } else if old.ready_at.is_none() && new.ready_at.is_some() && to != SandboxState::Running {
+        "a sandbox becomes ready by running"
+    } else if to.is_over() && new.ended.is_some_and(|end| end.reason.final_state() != to) {
+        "a sandbox rests in the state that belongs to its end"
+    } else {
+        return Ok(());
+    };
+    Err(StoreError::invalid(format!("{wrong} ({id})")))
+}
+
+pub(super) async fn list(
+    tx: &mut dyn Tx,
+    owner: Owner,
+    page: &PageQuery,
+    include_over: bool,
+) -> Result<Page<Record>, StoreError> {
+    const ALL: [&str; 2] = owned!(
+        select!("WHERE"),
+        "AND (created_at, id) < (?2, ?3) ORDER BY created_at DESC, id DESC LIMIT ?4"
+    );
+    const ALIVE: [&str; 2] = owned!(
+        select!("WHERE"),
+        "AND (created_at, id) < (?2, ?3) AND state NOT IN ('deleted', 'failed')
+         ORDER BY created_at DESC, id DESC LIMIT ?4"
+    );
+    let limit = page.limit();
+    let (sql, account) = for_owner(owner, if include_over { ALL } else { ALIVE });
+    let (before, id) = place(page);
+    let rows = tx.query(sql, args![account, before, id, limit + 1]).await?;
+    let records = rows.into_iter().map(|row| read(&mut row.reader()));
+    let records = records.collect::<Result<Vec<_>, _>>()?;
+    Ok(Page::cut(records, limit, |record| Cursor::at(record.created_at, &record.id)))
+}
+
+pub(super) async fn alive_on(tx: &mut dyn Tx, node: NodeId) -> Result<Vec<Record>, StoreError> {
+    const ALIVE: &str = select!(
+        "WHERE node_id = ?1 AND state NOT IN ('deleted', 'failed') ORDER BY created_at, id"
+    );
+    let rows = tx.query(ALIVE, args![node]).await?;
+    rows.into_iter().map(|row| read(&mut row.reader())).collect()
+}
+
+pub(super) async fn alive(tx: &mut dyn Tx, owner: Owner) -> Result<u64, StoreError> {
+    const COUNT: [&str; 2] =
+        owned!("SELECT COUNT(*) FROM sandboxes WHERE", "AND state NOT IN ('deleted', 'failed')");
+    let (sql, account) = for_owner(owner, COUNT);
+    let count = query_int(tx, sql, args![account]).await?;
+    Ok(count.unsigned_abs())
+}
+
+pub(super) async fn totals(tx: &mut dyn Tx, owner: Owner) -> Result<Totals, StoreError> {
+    // Over means over: what is still being removed is counted with those that live.
+    const SUMS: [&str; 2] = owned!(
+        "SELECT COUNT(*), CAST(COALESCE(SUM(CASE
+             WHEN state IN ('deleted', 'failed') AND ended_at > ready_at
+             THEN ended_at - ready_at ELSE 0 END), 0) AS BIGINT)
+         FROM sandboxes WHERE",
+        "AND ready_at IS NOT NULL"
+    );
+    let (sql, account) = for_owner(owner, SUMS);
+    let row = query_one(tx, sql, args![account]).await?;
+    let mut row = row.ok_or_else(|| StoreError::corrupt("no sums"))?.reader();
+    let sandboxes = row.number()?;
+    Ok(Totals { sandboxes, ended_seconds: row.duration()?.as_secs_f64() })
+}
