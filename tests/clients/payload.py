@@ -33,3 +33,16 @@ TOOLS = {
     "get_sandbox", "list_sandboxes", "extend_sandbox", "destroy_sandbox", "get_usage",
     "get_service_info",
 }
+
+# 412 rows, in which 24 addresses are there twice.
+SAMPLE = "email,updated_at\n" + "".join(
+    f"user{number % 388}@example.com,2026-01-{number // 28 + 1:02}\n" for number in range(412)
+)
+DEDUPE = """import csv, sys
+rows = list(csv.DictReader(open(sys.argv[1])))
+newest = {}
+for row in sorted(rows, key=lambda row: row['updated_at']):
+    newest[row['email'].lower()] = row
+print(f'{len(rows)} rows -> {len(newest)} rows')
+"""
+WRONG_DEDUPE = DEDUPE.replace("row['email']", "row['Email']")

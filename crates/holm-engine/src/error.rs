@@ -14,6 +14,8 @@ pub enum ErrorKind {
     InvalidArgument,
     /// No such sandbox (or not the caller's: the two are the same answer).
     NotFound,
+    /// The call must name its sandbox: there is no session whose default could be meant.
+    SandboxRequired,
     /// The sandbox existed and ended; [`Error::ended`] says why and when.
     SandboxGone,
     /// As many sandboxes as are allowed exist already.
@@ -48,9 +50,10 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind, for documentation and tests.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::InvalidArgument,
         Self::NotFound,
+        Self::SandboxRequired,
         Self::SandboxGone,
         Self::QuotaExceeded,
         Self::TemplateUnknown,
@@ -74,6 +77,7 @@ impl ErrorKind {
         match self {
             Self::InvalidArgument => "invalid_argument",
             Self::NotFound => "not_found",
+            Self::SandboxRequired => "sandbox_required",
             Self::SandboxGone => "sandbox_gone",
             Self::QuotaExceeded => "quota_exceeded",
             Self::TemplateUnknown => "template_unknown",
@@ -98,6 +102,9 @@ impl ErrorKind {
         match self {
             Self::InvalidArgument => "Correct the argument named in the message and call again.",
             Self::NotFound => "Use list_sandboxes to see which exist, or create_sandbox.",
+            Self::SandboxRequired => {
+                "Make a sandbox with create_sandbox and give its sandbox_id with every call."
+            }
             Self::SandboxGone => "Create a new sandbox with create_sandbox; its files are gone.",
             Self::QuotaExceeded => {
                 "Destroy a sandbox that is no longer needed (list_sandboxes, destroy_sandbox), or \

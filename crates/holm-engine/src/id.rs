@@ -37,8 +37,11 @@ impl SandboxId {
     }
 }
 
-/// Random bytes from the kernel.
-pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], Error> {
+/// Random bytes from the kernel, good enough for secrets.
+///
+/// # Errors
+/// When the system gives none.
+pub fn random_bytes<const N: usize>() -> Result<[u8; N], Error> {
     let mut bytes = [0; N];
     let mut filled = 0;
     while filled < N {

@@ -44,7 +44,7 @@ pub use engine::Engine;
 pub use error::{Error, ErrorKind};
 #[doc(hidden)]
 pub use faults::{Faults, Moment};
-pub use id::SandboxId;
+pub use id::{SandboxId, random_bytes};
 pub use language::Language;
 pub use lifetime::LifetimeRules;
 pub use settings::EngineSettings;

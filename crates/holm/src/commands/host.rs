@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use holm_engine::{Error, ErrorKind};
-use holm_runtime::{DriverError, DriverErrorKind, LinuxOptions};
+use holm_engine::{EngineSettings, Error, ErrorKind};
+use holm_runtime::{DriverError, DriverErrorKind, LinuxDriver, LinuxOptions};
 use tracing_subscriber::EnvFilter;
 
 use crate::exit::{self, Failure};
@@ -17,6 +17,17 @@ pub(super) fn linux_options(settings: &HostSettings) -> LinuxOptions {
     options.data_dir.clone_from(&settings.data_dir);
     options.runtime_dir.clone_from(&settings.runtime_dir);
     options
+}
+
+/// The driver of an engine that lasts. What it keeps ready serves the size that is asked for most:
+/// the default.
+pub(super) fn driver(
+    settings: &HostSettings,
+    engine: &EngineSettings,
+) -> Result<LinuxDriver, Failure> {
+    let mut options = linux_options(settings);
+    options.blank = engine.shape(None).map_err(|error| engine_failure(&error))?;
+    LinuxDriver::start(options).map_err(|error| driver_failure(&error))
 }
 
 /// Starts the log, on standard error.

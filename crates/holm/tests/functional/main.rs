@@ -18,5 +18,6 @@ mod protocol;
 mod readers;
 mod requests;
 mod run;
+mod serve;
 mod storage;
 mod streams;
