@@ -16,7 +16,7 @@ use crate::harness::{Guest, HANG, with_guest};
 /// What a frame of the stream says.
 #[derive(Debug)]
 enum Said {
-    Message(WatchResponse),
+    Message(Box<WatchResponse>),
     End(EndOfStream),
 }
 
@@ -63,10 +63,10 @@ impl Stream {
     /// A stream whose watch is set.
     fn started(guest: &Guest, path: &str, recursive: bool) -> Self {
         let mut stream = Self::open(guest, path, recursive);
-        match stream.said() {
-            Said::Message(WatchResponse::Start(_)) => stream,
-            other => panic!("the first message is {other:?}"),
-        }
+        let first = stream.said();
+        let is_start = |message: &WatchResponse| matches!(message, WatchResponse::Start(_));
+        assert!(matches!(&first, Said::Message(message) if is_start(message)), "{first:?}");
+        stream
     }
 
     fn line(&mut self) -> String {
@@ -95,7 +95,7 @@ impl Stream {
                 self.ready.push_back(if end {
                     Said::End(serde_json::from_slice(text).unwrap())
                 } else {
-                    Said::Message(serde_json::from_slice(text).unwrap())
+                    Said::Message(Box::new(serde_json::from_slice(text).unwrap()))
                 });
             }
         }
@@ -104,10 +104,11 @@ impl Stream {
     /// The next change.
     fn event(&mut self) -> FilesystemEvent {
         loop {
-            match self.said() {
-                Said::Message(WatchResponse::Filesystem(event)) => return event,
-                Said::Message(WatchResponse::Keepalive(_)) => {}
-                other => panic!("{other:?} instead of an event"),
+            let Said::Message(message) = self.said() else { panic!("the stream ended") };
+            match *message {
+                WatchResponse::Filesystem(event) => return event,
+                WatchResponse::Keepalive(_) => {}
+                WatchResponse::Start(_) => panic!("a second start"),
             }
         }
     }
@@ -192,7 +193,8 @@ fn a_silent_stream_says_that_it_lives() {
         let mut stream = Stream::started(guest, ".", true);
         for _ in 0..2 {
             let said = stream.said();
-            assert!(matches!(said, Said::Message(WatchResponse::Keepalive(_))), "{said:?}");
+            let Said::Message(message) = said else { panic!("the stream ended: {said:?}") };
+            assert!(matches!(*message, WatchResponse::Keepalive(_)), "{message:?}");
         }
     });
 }
