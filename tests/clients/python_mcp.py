@@ -1,4 +1,8 @@
-"""Drives `holm mcp` with the Python `mcp` package, 1.x (no second argument) or 2.x (its mode)."""
+"""Drives holm with the Python `mcp` package: python_mcp.py PROGRAM|URL [MODE]
+
+`holm mcp` for a program, a running `holm serve` for a URL (its token in HOLM_AUTH_TOKEN). Without a
+mode the package is 1.x, with one it is 2.x.
+"""
 
 import asyncio
 import os
@@ -37,18 +41,43 @@ async def flow(list_tools, call):
     await ok("destroy_sandbox", **sandbox)
     gone, is_error = await call("run_command", {"command": "true", **sandbox})
     assert is_error, gone
+    await dedupe(ok, call)
+
+
+async def dedupe(ok, call):
+    """An agent writes a script, sees it fail, mends it, and sees it work."""
+    box = await ok("create_sandbox", name="csv-dedupe", timeout_minutes=15)
+    sandbox = {"sandbox_id": box["sandbox_id"]}
+    await ok("write_file", path="sample.csv", content=payload.SAMPLE, **sandbox)
+    await ok("write_file", path="dedupe.py", content=payload.WRONG_DEDUPE, **sandbox)
+    command = {"command": "python3 /workspace/dedupe.py sample.csv", **sandbox}
+    ran, is_error = await call("run_command", command)
+    assert is_error and ran["exit_code"] == 1 and "KeyError: 'Email'" in ran["stderr"], ran
+    await ok("write_file", path="dedupe.py", content=payload.DEDUPE, **sandbox)
+    ran = await ok("run_command", **command)
+    assert ran["stdout"] == "412 rows -> 388 rows\n", ran
+    await ok("destroy_sandbox", **sandbox)
 
 
 def environment():
     return {key: value for key, value in os.environ.items() if key.startswith("HOLM_")}
 
 
+def headers():
+    return {"Authorization": f"Bearer {os.environ['HOLM_AUTH_TOKEN']}"}
+
+
 async def version_1(holm):
     from mcp import ClientSession, StdioServerParameters
     from mcp.client.stdio import stdio_client
+    from mcp.client.streamable_http import streamablehttp_client
 
-    server = StdioServerParameters(command=holm, args=["mcp"], env=environment())
-    async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
+    if holm.startswith("http"):
+        transport = streamablehttp_client(holm, headers=headers())
+    else:
+        server = StdioServerParameters(command=holm, args=["mcp"], env=environment())
+        transport = stdio_client(server)
+    async with transport as (read, write, *_), ClientSession(read, write) as session:
         await session.initialize()
 
         async def list_tools():
@@ -64,9 +93,15 @@ async def version_1(holm):
 async def version_2(holm, mode):
     from mcp.client.client import Client
     from mcp.client.stdio import StdioServerParameters, stdio_client
+    from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 
-    server = StdioServerParameters(command=holm, args=["mcp"], env=environment())
-    async with Client(stdio_client(server), mode=mode) as client:
+    if holm.startswith("http"):
+        http = create_mcp_http_client(headers=headers())
+        transport = streamable_http_client(holm, http_client=http)
+    else:
+        server = StdioServerParameters(command=holm, args=["mcp"], env=environment())
+        transport = stdio_client(server)
+    async with Client(transport, mode=mode) as client:
 
         async def list_tools():
             return {tool.name for tool in (await client.list_tools()).tools}

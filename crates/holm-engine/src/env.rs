@@ -11,6 +11,26 @@ pub const MAX_TOTAL: usize = 4 << 20;
 /// Most variables.
 const MAX_COUNT: usize = 10_000;
 
+/// Where there is no network, package managers try again for up to a minute before they say so.
+const NO_RETRIES: &[(&str, &str)] = &[
+    ("CARGO_NET_RETRY", "0"),
+    // One, because only then pip says what is wrong.
+    ("PIP_RETRIES", "1"),
+    ("UV_HTTP_RETRIES", "0"),
+    ("npm_config_fetch_retries", "0"),
+];
+
+/// Adds what makes programs fail at once without a network. What the caller set stays; npm takes
+/// its variables in either case.
+pub(crate) fn without_network(mut env: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    for (name, value) in NO_RETRIES {
+        if !env.keys().any(|known| known.eq_ignore_ascii_case(name)) {
+            env.insert((*name).to_owned(), (*value).to_owned());
+        }
+    }
+    env
+}
+
 /// Refuses variables that could not reach a command unchanged.
 pub(crate) fn check(env: &BTreeMap<String, String>) -> Result<(), Error> {
     let mut total = 0;
@@ -73,6 +93,19 @@ mod tests {
         check_one("A=B", "x", Some("`=`"));
         check_one("A\0", "x", Some("NUL"));
         check_one("A", "x\0y", Some("NUL"));
+    }
+
+    #[test]
+    fn case_110_retries_are_off_unless_the_caller_sets_them() {
+        let told = without_network(BTreeMap::new());
+        assert_eq!((told.len(), told["PIP_RETRIES"].as_str()), (NO_RETRIES.len(), "1"));
+        let own = [("NPM_CONFIG_FETCH_RETRIES", "3"), ("PIP_RETRIES", "7"), ("A", "b")];
+        let own = own.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let told = without_network(own);
+        assert_eq!(told["PIP_RETRIES"], "7");
+        assert_eq!(told["NPM_CONFIG_FETCH_RETRIES"], "3");
+        assert!(!told.contains_key("npm_config_fetch_retries"), "{told:?}");
+        assert_eq!((told["A"].as_str(), told.len()), ("b", NO_RETRIES.len() + 1));
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub enum ErrorKind {
     InsufficientBalance,
     /// No such sandbox (or not the caller's: the two are the same answer).
     NotFound,
+    /// The call must name its sandbox: there is no session whose default could be meant.
+    SandboxRequired,
     /// The sandbox existed and ended; [`Error::ended`] says why and when.
     SandboxGone,
     /// As many sandboxes as are allowed exist already.
@@ -56,12 +58,13 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind, for documentation and tests.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::InvalidArgument,
         Self::Unauthorized,
         Self::Forbidden,
         Self::InsufficientBalance,
         Self::NotFound,
+        Self::SandboxRequired,
         Self::SandboxGone,
         Self::QuotaExceeded,
         Self::Conflict,
@@ -89,6 +92,7 @@ impl ErrorKind {
             Self::Forbidden => "forbidden",
             Self::InsufficientBalance => "insufficient_balance",
             Self::NotFound => "not_found",
+            Self::SandboxRequired => "sandbox_required",
             Self::SandboxGone => "sandbox_gone",
             Self::QuotaExceeded => "quota_exceeded",
             Self::Conflict => "conflict",
@@ -122,6 +126,9 @@ impl ErrorKind {
                 "Ask the operator to top up the account (`holm account topup`), then try again."
             }
             Self::NotFound => "Use list_sandboxes to see which exist, or create_sandbox.",
+            Self::SandboxRequired => {
+                "Make a sandbox with create_sandbox and give its sandbox_id with every call."
+            }
             Self::SandboxGone => "Create a new sandbox with create_sandbox; its files are gone.",
             Self::QuotaExceeded => {
                 "Destroy a sandbox that is no longer needed (list_sandboxes, destroy_sandbox), or \

@@ -4,8 +4,11 @@ use holm_store::{IdError, SandboxId};
 
 use crate::Error;
 
-/// Random bytes from the kernel.
-pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], Error> {
+/// Random bytes from the kernel, good enough for secrets.
+///
+/// # Errors
+/// When the system gives none.
+pub fn random_bytes<const N: usize>() -> Result<[u8; N], Error> {
     let mut bytes = [0; N];
     let mut filled = 0;
     while filled < N {

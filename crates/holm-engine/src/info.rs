@@ -45,6 +45,7 @@ impl Engine {
             prices: SizeName::ALL.map(|name| (name, settings.prices.get(name))).to_vec(),
             currency: settings.currency.clone(),
             templates: settings.templates.keys().cloned().collect(),
+            default_template: settings.default_template.clone(),
             languages: Language::ALL.to_vec(),
             network: "none (loopback only)".to_owned(),
         }

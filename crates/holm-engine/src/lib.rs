@@ -58,6 +58,7 @@ pub use engine::Engine;
 pub use error::{Error, ErrorKind};
 #[doc(hidden)]
 pub use faults::{Faults, Moment};
+pub use id::random_bytes;
 pub use key::{CreatedKey, NewKey};
 pub use language::Language;
 pub use lifetime::LifetimeRules;

@@ -56,6 +56,9 @@ impl Plan {
         env::check(&request.env)?;
         if let Some(workdir) = &request.workdir {
             files::check_path("workdir", workdir)?;
+            if !workdir.starts_with('/') {
+                return Err(Error::invalid("workdir must be an absolute path"));
+            }
         }
         let id = SandboxId::random()?;
         let hostname = hostname(request.name.as_deref(), &id);
@@ -74,7 +77,8 @@ impl Plan {
             },
             configure: Configure {
                 hostname,
-                env: request.env,
+                // No sandbox has a network yet: `check_network`.
+                env: env::without_network(request.env),
                 workdir: request.workdir.unwrap_or_else(|| WORKDIR.to_owned()),
                 max_processes: given.max_processes,
             },

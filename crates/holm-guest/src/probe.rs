@@ -75,7 +75,8 @@ pub async fn measure(guest: &std::rc::Rc<Guest>) -> Result<Probe> {
         line.map(str::trim).unwrap_or("").to_owned()
     };
     let hex = |name: &str| u64::from_str_radix(&field(name), 16).unwrap_or(u64::MAX);
-    let disk = rustix::fs::statvfs(guest.workdir().as_str()).or_else(|_| rustix::fs::statvfs("/"));
+    // The root, and not the working directory, which may be a directory of the host.
+    let disk = rustix::fs::statvfs("/");
     let disk = disk.map_err(|error| internal("cannot measure the disk", error))?;
     Ok(Probe {
         namespaces: namespaces(),

@@ -57,6 +57,8 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let (listener, switch, workdir) = match asked {
         Asked::Init => {
             raw::become_non_dumpable();
+            // Instead of the memory file's.
+            let _ = rustix::thread::set_name(c"holm-guest");
             let listener = raw::inherited(LISTENER).map_err(told("no listening socket"))?;
             (listener, switch_in_sandbox(), String::new())
         }

@@ -52,10 +52,7 @@ pub(crate) fn main(plan: &Plan<'_>) -> ! {
     // Names are for whoever looks at the process list.
     let _ = rustix::thread::set_name(c"holm-builder");
     rustix::process::umask(Mode::from_raw_mode(0o077));
-    let death = Some(rustix::process::Signal::KILL);
-    let outcome = rustix::process::set_parent_process_death_signal(death)
-        .tried("ask to die with the launcher")
-        .and_then(|()| build(plan));
+    let outcome = die_with_launcher().and_then(|()| build(plan));
     if let Err(failure) = outcome {
         // When the launcher is gone there is nobody to tell.
         let _ = plan.report.send(&Report::Failed(failure), &[]);
@@ -104,10 +101,39 @@ fn clone_init(plan: &Plan<'_>) -> Result<(i32, OwnedFd), Failure> {
         _ => None,
     };
     let into = cgroup.as_ref().map(AsRawFd::as_raw_fd);
-    match fork_into(NAMESPACES, Parentage::Sibling, into).map_err(no_namespaces)? {
-        Forked::Child => jail::main(&plan.init, &plan.jail),
-        Forked::Parent(pid, pidfd) => Ok((pid.as_raw_nonzero().get(), pidfd)),
+    let doors = plan.group.as_ref().map_or(Ok(Vec::new()), Group::doors);
+    let jail = jail::Start { doors: doors.tried("open the cgroups")?, ..plan.jail };
+    if let Some(owner) = plan.ids.owner() {
+        act_as(owner)?;
     }
+    let forked = fork_into(NAMESPACES, Parentage::Sibling, into).map_err(no_namespaces);
+    if let Ok(Forked::Child) = forked {
+        jail::main(&plan.init, &jail)
+    }
+    if plan.ids.owner().is_some() {
+        act_as(0)?;
+    }
+    match forked? {
+        Forked::Parent(pid, pidfd) => Ok((pid.as_raw_nonzero().get(), pidfd)),
+        Forked::Child => Err(Failure::internal("a child that went on")),
+    }
+}
+
+/// Changes the effective user and nothing else: all capabilities stay in force, and so does the
+/// signal at the launcher's death, which the kernel takes back with every change of user.
+fn act_as(user: u32) -> Result<(), Failure> {
+    use rustix::thread::{CapabilitySets, Uid, capabilities, set_capabilities};
+    let (real, effective) = (rustix::process::getuid(), Uid::from_raw(user));
+    let now = capabilities(None).tried("ask for capabilities")?;
+    rustix::thread::set_thread_res_uid(real, effective, Uid::ROOT).tried("change the user")?;
+    set_capabilities(None, CapabilitySets { effective: now.permitted, ..now })
+        .tried("keep the capabilities")?;
+    die_with_launcher()
+}
+
+fn die_with_launcher() -> Result<(), Failure> {
+    let death = Some(rustix::process::Signal::KILL);
+    rustix::process::set_parent_process_death_signal(death).tried("ask to die with the launcher")
 }
 
 fn open_group(group: &Group) -> Result<OwnedFd, Failure> {
@@ -131,7 +157,9 @@ pub(crate) fn no_namespaces(errno: Errno) -> Failure {
              with a profile that allows user namespaces."
         }
         Errno::INVAL | Errno::NOSYS => {
-            "The host's kernel lacks namespaces of some kind (user, mount, pid, net, uts, ipc)."
+            "The host's kernel lacks namespaces of some kind (user, mount, pid, net, uts, ipc), or \
+             a container's filter hides the calls that make them: start the container with a \
+             profile that allows user namespaces."
         }
         Errno::AGAIN | Errno::NOMEM => {
             return Failure::of(

@@ -24,7 +24,7 @@ impl Failure {
         Self {
             step: None,
             kind: DriverErrorKind::Internal,
-            public: "The sandbox could not be made; the log of the service has the reason.".into(),
+            public: "The sandbox could not be made; the log has the reason.".into(),
             internal: internal.into(),
         }
     }

@@ -11,8 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::driver::DriverErrorKind;
 use crate::failure::{Attempt, Failure};
 
-/// Ids in one sandbox.
+/// Ids of one sandbox: those that exist inside, and one more ([`IdMap::owner`]).
 pub const RANGE_LEN: u32 = 65_536;
+/// Ids that exist inside.
+pub const INSIDE: u32 = RANGE_LEN - 1;
 /// First id that is ever given out: above what distributions give to users in /etc/subuid.
 const FIRST: u32 = 0x1000_0000;
 /// Ranges that are locked together, so that a holm holds few locks.
@@ -25,7 +27,7 @@ pub const LOCK_DIR: &str = "/run/holm/idranges";
 /// How ids inside relate to ids outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IdMap {
-    /// 65,536 ids from `start` on.
+    /// 65,535 ids from `start` on.
     Range {
         /// The host's id of root inside.
         start: u32,
@@ -54,6 +56,18 @@ impl IdMap {
         matches!(self, Self::Single { .. })
     }
 
+    /// The user that makes the sandbox's user namespace, where that can be one of its own: what the
+    /// kernel counts by user (inotify instances, pending signals, message queues, namespaces) is
+    /// counted against the maker as well, and must reach neither the host's root nor another
+    /// sandbox.
+    #[must_use]
+    pub fn owner(self) -> Option<u32> {
+        match self {
+            Self::Range { start } => Some(start + INSIDE),
+            Self::Subordinate { .. } | Self::Single { .. } => None,
+        }
+    }
+
     /// Writes the map of a process in a new user namespace.
     pub fn apply(self, pid: i32) -> Result<(), Failure> {
         let write = |file: &str, text: String| {
@@ -61,8 +75,8 @@ impl IdMap {
         };
         match self {
             Self::Range { start } => {
-                write("uid_map", format!("0 {start} {RANGE_LEN}"))?;
-                write("gid_map", format!("0 {start} {RANGE_LEN}"))
+                write("uid_map", format!("0 {start} {INSIDE}"))?;
+                write("gid_map", format!("0 {start} {INSIDE}"))
             }
             Self::Single { user: (uid, gid) } => {
                 // Without it the kernel refuses an unprivileged gid_map.

@@ -87,7 +87,8 @@ pub(crate) fn others(settings: &Settings, own: &str) -> bool {
 }
 
 /// Ids of all instances of a data directory that live. `None` when that cannot be told at this
-/// moment, because one is starting or a sweep is under way.
+/// moment, because one is starting or a sweep is under way. Not for a launcher itself, which would
+/// see its own lock as free and let go of it; its children may.
 pub(crate) fn living(data_dir: &Path) -> Option<BTreeSet<String>> {
     let all = data_dir.join("instances");
     if !all.exists() {
@@ -101,7 +102,7 @@ pub(crate) fn living(data_dir: &Path) -> Option<BTreeSet<String>> {
         let dir = entry.ok()?.path();
         if dir.is_dir() {
             let lock = open_lock(&dir).ok()?;
-            if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            if hold(&lock).is_err() {
                 living.insert(dir.file_name()?.to_str()?.to_owned());
             }
         }
@@ -170,7 +171,7 @@ fn remove_groups(parents: &[PathBuf]) -> bool {
 
 /// Takes an instance's lock for this process, or fails at once. A lock of the kind that forks do
 /// not inherit: a child that outlives the launcher by a moment would pass for it.
-fn hold(lock: &File) -> Result<(), Errno> {
+pub(crate) fn hold(lock: &File) -> Result<(), Errno> {
     rustix::fs::fcntl_lock(lock, FlockOperation::NonBlockingLockExclusive)
 }
 

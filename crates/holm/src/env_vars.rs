@@ -26,8 +26,8 @@ pub struct EnvVar {
 pub const DATA_DIR: EnvVar = EnvVar {
     name: "HOLM_DATA_DIR",
     aliases: &[],
-    commands: &["run", "mcp", "doctor"],
-    flag: None,
+    commands: &["run", "mcp", "serve", "doctor"],
+    flag: Some("--data-dir"),
     doc: "Directory for disk images and layers. Default: `/var/lib/holm` for root, else \
           `$XDG_DATA_HOME/holm` or `~/.local/share/holm`.",
 };
@@ -36,7 +36,7 @@ pub const DATA_DIR: EnvVar = EnvVar {
 pub const RUNTIME_DIR: EnvVar = EnvVar {
     name: "HOLM_RUNTIME_DIR",
     aliases: &[],
-    commands: &["run", "mcp", "doctor"],
+    commands: &["run", "mcp", "serve", "doctor"],
     flag: None,
     doc: "Directory for sockets; its path must be short. Default: `/run/holm` for root, else \
           `$XDG_RUNTIME_DIR/holm` or `/tmp/holm-UID`.",
@@ -46,17 +46,18 @@ pub const RUNTIME_DIR: EnvVar = EnvVar {
 pub const LOG: EnvVar = EnvVar {
     name: "HOLM_LOG",
     aliases: &[],
-    commands: &["run", "mcp", "doctor"],
+    commands: &["run", "mcp", "serve", "doctor"],
     flag: None,
     doc: "What to log to standard error: `off`, `error`, `warn`, `info`, `debug`, `trace`, or a \
-          list such as `info,holm_engine=debug`. Default: `warn` for `mcp`, `off` for the others.",
+          list such as `info,holm_engine=debug`. Default: `warn` for `mcp`, `info` for \
+          `serve`, `off` for the others.",
 };
 
 /// The template of sandboxes that name none.
 pub const DEFAULT_TEMPLATE: EnvVar = EnvVar {
     name: "HOLM_DEFAULT_TEMPLATE",
     aliases: &["ABX_DEFAULT_TEMPLATE"],
-    commands: &["run", "mcp"],
+    commands: &["run", "mcp", "serve"],
     flag: Some("--template"),
     doc: "Template of sandboxes that name none. Default: `host`.",
 };
@@ -65,9 +66,47 @@ pub const DEFAULT_TEMPLATE: EnvVar = EnvVar {
 pub const MAX_SANDBOXES: EnvVar = EnvVar {
     name: "HOLM_MAX_SANDBOXES",
     aliases: &[],
-    commands: &["mcp"],
+    commands: &["mcp", "serve"],
     flag: Some("--max-sandboxes"),
     doc: "Most sandboxes that may run at once. Default: 20.",
+};
+
+/// Where the service listens.
+pub const BIND: EnvVar = EnvVar {
+    name: "HOLM_BIND",
+    aliases: &[],
+    commands: &["serve"],
+    flag: Some("--bind"),
+    doc: "IP address to listen at. Default: 127.0.0.1. Others than loopback need a token.",
+};
+
+/// The port of the service.
+pub const PORT: EnvVar = EnvVar {
+    name: "HOLM_PORT",
+    aliases: &[],
+    commands: &["serve"],
+    flag: Some("--port"),
+    doc: "Port to listen at; 0 takes a free one. Default: 9000.",
+};
+
+/// The one token of the service.
+pub const AUTH_TOKEN: EnvVar = EnvVar {
+    name: "HOLM_AUTH_TOKEN",
+    aliases: &["ABX_MCP_AUTH_TOKEN"],
+    commands: &["serve"],
+    flag: None,
+    doc: "Token that clients must send. Set but blank lets nobody in, so here an empty value does \
+          count. Never logged, never passed into a sandbox.",
+};
+
+/// Web pages that may use the service.
+pub const ALLOWED_ORIGINS: EnvVar = EnvVar {
+    name: "HOLM_ALLOWED_ORIGINS",
+    aliases: &["ABX_MCP_ALLOWED_ORIGINS"],
+    commands: &["serve"],
+    flag: None,
+    doc: "Origins of web pages that may use the service besides those of this machine, with \
+          commas between. Their hosts may also be in `Host`, as a proxy sends it.",
 };
 
 /// The URL of a service.
@@ -94,7 +133,7 @@ pub const API_KEY: EnvVar = EnvVar {
 pub const NO_COLOR: EnvVar = EnvVar {
     name: "NO_COLOR",
     aliases: &[],
-    commands: &["run", "mcp", "doctor"],
+    commands: &["run", "mcp", "serve", "doctor"],
     flag: None,
     doc: "Any value turns colours off. Colours are used on terminals only.",
 };
@@ -113,7 +152,7 @@ pub const TERM: EnvVar = EnvVar {
 pub const XDG_DATA_HOME: EnvVar = EnvVar {
     name: "XDG_DATA_HOME",
     aliases: &[],
-    commands: &["run", "mcp", "doctor"],
+    commands: &["run", "mcp", "serve", "doctor"],
     flag: None,
     doc: "Base of the default data directory of users other than root.",
 };
@@ -122,7 +161,7 @@ pub const XDG_DATA_HOME: EnvVar = EnvVar {
 pub const XDG_RUNTIME_DIR: EnvVar = EnvVar {
     name: "XDG_RUNTIME_DIR",
     aliases: &[],
-    commands: &["run", "mcp", "doctor"],
+    commands: &["run", "mcp", "serve", "doctor"],
     flag: None,
     doc: "Base of the default runtime directory of users other than root.",
 };
@@ -134,6 +173,10 @@ pub const ALL: &[EnvVar] = &[
     LOG,
     DEFAULT_TEMPLATE,
     MAX_SANDBOXES,
+    BIND,
+    PORT,
+    AUTH_TOKEN,
+    ALLOWED_ORIGINS,
     URL,
     API_KEY,
     NO_COLOR,

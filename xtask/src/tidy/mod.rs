@@ -2,6 +2,7 @@
 
 mod cases;
 mod edges;
+mod forks;
 mod text;
 
 use std::collections::BTreeMap;
@@ -13,13 +14,14 @@ pub type Tree = BTreeMap<String, String>;
 
 pub fn run() -> Result<(), String> {
     let tree = read_tree()?;
-    let rules: [(&str, Vec<String>); 7] = [
+    let rules: [(&str, Vec<String>); 8] = [
         ("module documentation", text::module_docs(&tree)),
         ("file length", text::lengths(&tree)),
         ("unsafe code", text::unsafe_code(&tree)),
         ("words", text::words(&tree)),
         ("ignored tests", text::ignored_tests(&tree)),
         ("dependency edges", edges::check()?),
+        ("forks", forks::check(&tree)),
         ("field cases", cases::check(&tree)),
     ];
     let mut complaints = 0;

@@ -78,6 +78,8 @@ pub struct ServiceInfo {
     pub currency: String,
     /// Templates that may be asked for, aliases included.
     pub templates: Vec<String>,
+    /// The one that a create without a template gets.
+    pub default_template: String,
     /// Languages of `code_run`; whether a sandbox has the interpreter depends on its template.
     pub languages: Vec<Language>,
     /// Text about the network.

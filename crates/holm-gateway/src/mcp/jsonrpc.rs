@@ -15,6 +15,12 @@ pub const METHOD_NOT_FOUND: i64 = -32601;
 pub const INVALID_PARAMS: i64 = -32602;
 /// The server's own fault.
 pub const INTERNAL_ERROR: i64 = -32603;
+/// The server cannot take it now (over HTTP: all sessions are in use, or it is going down).
+pub const BUSY: i64 = -32000;
+/// No credential, or one that is not valid.
+pub const UNAUTHORIZED: i64 = -32001;
+/// A header says something else than the body (revision 2026-07-28).
+pub const HEADER_MISMATCH: i64 = -32020;
 /// The protocol version of this request is not spoken here (revision 2026-07-28).
 pub const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
 

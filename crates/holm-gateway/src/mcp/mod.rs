@@ -14,14 +14,16 @@
 //! | [`session`] | one client: its revision, default sandbox, sandboxes |
 //! | [`dispatch`] | the running calls of one connection: ids, cancellation, limits |
 //! | [`stdio`], [`lines`] | the stdio transport |
+//! | [`http`] | the Streamable HTTP transport |
 //! | [`tool`], [`args`], [`outcome`], [`schema`] | what tools are made of |
 //! | [`tools`] | the tools, one file each |
 //!
-//! Only `stdio` and `lines` know how bytes travel: another transport brings its own reading and
+//! Only `stdio`, `lines` and `http` know how bytes travel: a transport brings its own reading and
 //! writing and uses the rest.
 
 pub mod args;
 pub mod dispatch;
+pub mod http;
 pub mod jsonrpc;
 pub mod lines;
 pub mod outcome;
@@ -34,6 +36,7 @@ pub mod stdio;
 pub mod tool;
 pub mod tools;
 
+pub use http::{HttpOptions, McpFace};
 pub use server::Server;
 pub use session::Session;
 pub use stdio::{Ended, StdioOptions, serve_stdio};

@@ -80,10 +80,41 @@ impl Revision {
             .unwrap_or(fallback)
     }
 
+    /// The one with this date.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|revision| revision.name() == name)
+    }
+
     /// The names of [`Self::ALL`].
     #[must_use]
     pub fn names() -> Vec<&'static str> {
         Self::ALL.iter().map(|revision| revision.name()).collect()
+    }
+}
+
+/// True for a request that stands for itself (or must), whatever was agreed on before.
+#[must_use]
+pub fn names_its_own(method: &str, params: &Map<String, Value>) -> bool {
+    let meta = params.get(META).and_then(Value::as_object);
+    let has = |key: &str| meta.is_some_and(|meta| meta.contains_key(key));
+    let modern_only = matches!(method, "server/discover" | "subscriptions/listen");
+    modern_only || has(META_VERSION) || has(META_CAPABILITIES) || has(META_CLIENT)
+}
+
+/// The version that a request names in `_meta`.
+#[must_use]
+pub fn named_version(params: &Map<String, Value>) -> Option<&str> {
+    params.get(META)?.get(META_VERSION)?.as_str()
+}
+
+/// A version that is not spoken here.
+#[must_use]
+pub fn unsupported(asked: &str) -> RpcError {
+    RpcError {
+        code: UNSUPPORTED_PROTOCOL_VERSION,
+        message: "Unsupported protocol version".to_owned(),
+        data: Some(json!({"supported": Revision::names(), "requested": shortened(asked)})),
     }
 }
 
@@ -101,9 +132,7 @@ pub fn of_request(
         Some(Value::Object(meta)) => Some(meta),
         Some(_) => return Err(RpcError::new(INVALID_PARAMS, "`_meta` must be an object")),
     };
-    let has = |key: &str| meta.is_some_and(|meta| meta.contains_key(key));
-    let modern_only = matches!(method, "server/discover" | "subscriptions/listen");
-    if !(modern_only || has(META_VERSION) || has(META_CAPABILITIES) || has(META_CLIENT)) {
+    if !names_its_own(method, params) {
         return Ok(negotiated);
     }
     let field = |key: &str| meta.and_then(|meta| meta.get(key));
@@ -114,11 +143,7 @@ pub fn of_request(
         .and_then(Value::as_str)
         .ok_or_else(|| required(META_VERSION, "a string, the protocol version of this request"))?;
     if asked != Revision::R2026_07_28.name() {
-        return Err(RpcError {
-            code: UNSUPPORTED_PROTOCOL_VERSION,
-            message: "Unsupported protocol version".to_owned(),
-            data: Some(json!({"supported": Revision::names(), "requested": shortened(asked)})),
-        });
+        return Err(unsupported(asked));
     }
     if !field(META_CAPABILITIES).is_some_and(Value::is_object) {
         return Err(required(META_CAPABILITIES, "an object, may be empty"));

@@ -4,9 +4,8 @@
 //! that the transport runs when and how it likes (its own task on stdio, the handler's future on
 //! HTTP), and stops by dropping it.
 //!
-//! Only tools are offered. `resources/list`, `prompts/list` and the like answer -32601: the
-//! specification wants that of capabilities that were not advertised, and clients that ask
-//! nevertheless take it for "none".
+//! Only tools are offered. Clients that list resources and prompts nevertheless learn that there
+//! are none; everything else about them answers -32601, as capabilities that were not advertised do.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -155,9 +154,18 @@ impl Server {
                 }
                 (json!({"tools": self.list()}), true)
             }
+            "resources/list" => (json!({"resources": []}), true),
+            "resources/templates/list" => (json!({"resourceTemplates": []}), true),
+            "prompts/list" => (json!({"prompts": []}), true),
             _ => return Err(RpcError::method_not_found(method)),
         };
         Ok(revision::dress(revision, result, listing, &self.info))
+    }
+
+    /// Name, title and version.
+    #[must_use]
+    pub fn info(&self) -> &Value {
+        &self.info
     }
 
     fn initialize(&self, revision: Revision) -> Value {
@@ -259,9 +267,35 @@ impl Call {
         outcome.map(|outcome| revision::dress(revision, call_result(outcome), false, &server))
     }
 
+    /// True where the client asked for progress.
+    #[must_use]
+    pub fn wants_progress(&self) -> bool {
+        self.progress.is_some()
+    }
+
     /// The result of a call that the server had to stop.
     #[must_use]
     pub fn refused(&self, error: ToolError) -> Value {
+        self.refusal().result(error)
+    }
+
+    /// What is needed to answer for the call when it has been stopped while it ran.
+    #[must_use]
+    pub fn refusal(&self) -> Refusal {
+        Refusal { revision: self.revision, server: self.server.clone() }
+    }
+}
+
+/// Answers for a call that the server had to stop.
+pub struct Refusal {
+    revision: Revision,
+    server: Value,
+}
+
+impl Refusal {
+    /// The result that says so.
+    #[must_use]
+    pub fn result(&self, error: ToolError) -> Value {
         revision::dress(self.revision, call_result(Err(error)), false, &self.server)
     }
 }

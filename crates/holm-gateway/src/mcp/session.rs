@@ -1,9 +1,12 @@
 //! What belongs to one client: the revision it agreed on, its default sandbox, and the sandboxes
 //! that it made, which end with it.
 //!
-//! A session is the stdio process (or, over HTTP, an `Mcp-Session-Id`). A sandbox of another
-//! session may be used by its id; it is not adopted: its lease is not touched and it does not end
-//! with this session.
+//! A session is the stdio process or, over HTTP, an `Mcp-Session-Id`. A sandbox of another session
+//! may be used by its id; it is not adopted: its lease is not touched and it does not end with this
+//! session.
+//!
+//! Requests of the stateless revision over HTTP have no session. They get one that lasts for one
+//! request and keeps nothing: no default sandbox, and what they make lives to its own end.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -20,6 +23,7 @@ pub struct Session {
     engine: Engine,
     default_template: Option<String>,
     fallback: Revision,
+    stateless: bool,
     state: Mutex<State>,
 }
 
@@ -69,7 +73,21 @@ impl Session {
     #[must_use]
     pub fn new(engine: Engine, default_template: Option<String>, fallback: Revision) -> Self {
         let state = State { revision: fallback, default: Arc::default(), created: Vec::new() };
-        Self { engine, default_template, fallback, state: Mutex::new(state) }
+        let stateless = false;
+        Self { engine, default_template, fallback, stateless, state: Mutex::new(state) }
+    }
+
+    /// What one request of the stateless revision works with.
+    #[must_use]
+    pub fn stateless(engine: Engine, default_template: Option<String>) -> Self {
+        let session = Self::new(engine, default_template, Revision::R2026_07_28);
+        Self { stateless: true, ..session }
+    }
+
+    /// True where there is no default sandbox and nothing ends with the session.
+    #[must_use]
+    pub fn is_stateless(&self) -> bool {
+        self.stateless
     }
 
     /// The engine.
@@ -134,7 +152,9 @@ impl Session {
         }
         let made = self.engine.sandbox_create(wanted).await?;
         // No await between: a dropped call has either made nothing or what it made is known here.
-        self.state().created.push(made.id);
+        if !self.stateless {
+            self.state().created.push(made.id);
+        }
         Ok(made)
     }
 

@@ -136,6 +136,7 @@ fn case_79_bad_envelopes_are_refused() {
             r#"{"jsonrpc":"2.0","method":"tools/call","params":{"name":"get_service_info"}}"#,
             r#"{"jsonrpc":"2.0","id":7,"method":"unheard_of"}"#,
             r#"{"jsonrpc":"2.0","id":8,"method":"resources/list"}"#,
+            r#"{"jsonrpc":"2.0","id":10,"method":"resources/read","params":{"uri":"x"}}"#,
             r#"{"jsonrpc":"2.0","id":9,"method":"prompts/list"}"#,
             PING,
         ],
@@ -148,8 +149,9 @@ fn case_79_bad_envelopes_are_refused() {
             error(5, -32602),
             error(6, -32600),
             error(7, -32601),
-            error(8, -32601),
-            error(9, -32601),
+            json!({"id": 8, "result": {"resources": []}}),
+            error(10, -32601),
+            json!({"id": 9, "result": {"prompts": []}}),
             pong(),
         ],
     );
@@ -325,7 +327,9 @@ fn requests_of_2026_07_28_stand_for_themselves() {
             error(4, -32601),
             error(5, -32601),
             error(6, -32601),
-            error(7, -32601),
+            json!({"id": 7, "result": {
+                "resources": [], "resultType": "complete", "ttlMs": "*", "cacheScope": "public",
+            }}),
             error(8, -32602),
             error(9, -32602),
             json!({"id": 10, "error": {"code": -32022, "data": {

@@ -12,3 +12,4 @@ mod output;
 mod process;
 mod transfer;
 mod trees;
+mod watch;

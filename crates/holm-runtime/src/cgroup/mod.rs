@@ -9,6 +9,7 @@ mod v1;
 mod v2;
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -61,8 +62,9 @@ pub enum Group {
 
 /// What both versions offer.
 pub trait Control {
-    /// Puts this process, which has one thread, into the group.
-    fn enter(&self) -> io::Result<()>;
+    /// Files that put a process with one thread into the group when it writes to them
+    /// ([`go_through`]). The kernel holds whoever opened them against the group's owner.
+    fn doors(&self) -> io::Result<Vec<File>>;
     /// Sets the limits.
     fn limit(&self, limits: &Limits) -> io::Result<()>;
     /// Stops or continues all processes; the kernel needs a moment to reach all of them.
@@ -146,8 +148,8 @@ impl Group {
 }
 
 impl Control for Group {
-    fn enter(&self) -> io::Result<()> {
-        self.control().enter()
+    fn doors(&self) -> io::Result<Vec<File>> {
+        self.control().doors()
     }
     fn limit(&self, limits: &Limits) -> io::Result<()> {
         self.control().limit(limits)
@@ -170,6 +172,12 @@ impl Control for Group {
     fn dirs(&self) -> Vec<&Path> {
         self.control().dirs()
     }
+}
+
+/// Puts this process, which has one thread, into the groups that the doors lead to.
+pub fn go_through(doors: &[File]) -> io::Result<()> {
+    use std::io::Write as _;
+    doors.iter().try_for_each(|mut door| door.write_all(b"0"))
 }
 
 /// Removes directories of groups. False when one is still in use.
@@ -224,6 +232,6 @@ fn write(dir: &Path, file: &str, value: impl std::fmt::Display) -> io::Result<()
     let named = |error: io::Error| {
         io::Error::new(error.kind(), format!("{} = {value}: {error}", path.display()))
     };
-    let mut handle = std::fs::File::options().write(true).open(&path).map_err(named)?;
+    let mut handle = File::options().write(true).open(&path).map_err(named)?;
     handle.write_all(value.to_string().as_bytes()).map_err(named)
 }

@@ -56,6 +56,7 @@ fn v1_writes_and_reads_the_old_files() {
         &[
             ("memory.limit_in_bytes", ""),
             ("memory.memsw.limit_in_bytes", ""),
+            ("memory.kmem.tcp.limit_in_bytes", ""),
             ("memory.usage_in_bytes", "5000\n"),
             ("memory.stat", "cache 1\ntotal_inactive_file 1000\n"),
             ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"),
@@ -66,7 +67,7 @@ fn v1_writes_and_reads_the_old_files() {
     fake(&dir("pids"), &[("pids.max", ""), ("pids.current", "4\n")]);
     fake(&dir("freezer"), &[("freezer.state", "")]);
 
-    group.enter().unwrap();
+    go_through(&group.doors().unwrap()).unwrap();
     group.limit(&LIMITS).unwrap();
     group.freeze(true).unwrap();
     for name in ["memory", "cpu", "cpuacct", "pids", "freezer"] {
@@ -74,6 +75,7 @@ fn v1_writes_and_reads_the_old_files() {
     }
     assert_eq!(text(&dir("memory"), "memory.limit_in_bytes"), "1073741824");
     assert_eq!(text(&dir("memory"), "memory.memsw.limit_in_bytes"), "1073741824");
+    assert_eq!(text(&dir("memory"), "memory.kmem.tcp.limit_in_bytes"), "268435456");
     assert_eq!(text(&dir("cpu"), "cpu.cfs_quota_us"), "200000");
     assert_eq!(text(&dir("pids"), "pids.max"), "100");
     assert!(group.is_frozen().unwrap());
@@ -123,11 +125,10 @@ fn v2_writes_and_reads_the_new_files() {
             ("pids.current", "6\n"),
         ],
     );
-    group.enter().unwrap();
+    assert!(group.doors().unwrap().is_empty(), "PID 1 is born in it");
     group.limit(&LIMITS).unwrap();
     group.kill().unwrap();
     for (file, want) in [
-        ("cgroup.procs", "0"),
         ("cgroup.kill", "1"),
         ("memory.max", "1073741824"),
         ("memory.swap.max", "0"),

@@ -1,6 +1,7 @@
 //! The old interface: a hierarchy for each controller, so a sandbox has a group in each.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -76,8 +77,9 @@ impl Group {
 impl Control for Group {
     /// A whole process that is moved waits for every processor to pass a certain point, 5 to 20 ms
     /// after a quiet moment. A thread that moves itself waits for nothing (Linux 5.6).
-    fn enter(&self) -> io::Result<()> {
-        self.dirs().iter().try_for_each(|dir| write(dir, "tasks", 0))
+    fn doors(&self) -> io::Result<Vec<File>> {
+        let open = |dir: &&Path| File::options().write(true).open(dir.join("tasks"));
+        self.dirs().iter().map(open).collect()
     }
 
     fn limit(&self, limits: &Limits) -> io::Result<()> {
@@ -89,6 +91,13 @@ impl Control for Group {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     write(dir, "memory.swappiness", 0)?;
                 }
+                other => other?,
+            }
+        }
+        if let Some(dir) = self.dir("memory") {
+            // Buffers of sockets are counted apart from all other memory here.
+            match write(dir, "memory.kmem.tcp.limit_in_bytes", limits.memory_bytes / 4) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 other => other?,
             }
         }

@@ -72,7 +72,15 @@ fn lay_out(layout: &Path, trees: &[&str]) -> Result<(), Failure> {
         std::fs::set_permissions(layout, Permissions::from_mode(0o755))?;
         crate::upper::lay_out(layout, trees.iter().copied(), true)
     };
-    make().map_err(|error| io_failure("lay an image out", &error))
+    make().map_err(|error| match error.kind() {
+        std::io::ErrorKind::PermissionDenied => Failure::of(
+            DriverErrorKind::IsolationUnavailable,
+            "The host does not let this root give files to the users of a sandbox; inside a \
+             container, holm needs one that may do so (CAP_CHOWN) and may mount (CAP_SYS_ADMIN).",
+        )
+        .because(error),
+        _ => io_failure("lay an image out", &error),
+    })
 }
 
 fn make(

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::cgroup::Ability;
 use crate::driver::{Enforcement, Layer, LayerState};
 use crate::failure::Failure;
-use crate::ids::{IdMap, RANGE_LEN};
+use crate::ids::{INSIDE, IdMap};
 use crate::jail::KEPT;
 use crate::message::Facts;
 use crate::step::Step;
@@ -203,7 +203,7 @@ fn id_range(uid_map: &str) -> Row {
         .map(|line| line.split_whitespace().filter_map(|n| n.parse().ok()).collect())
         .collect();
     match lines.as_slice() {
-        [only] if only.get(2) == Some(&RANGE_LEN) => yes("65,536 ids of its own"),
+        [only] if only.get(2) == Some(&INSIDE) => yes("65,535 ids of its own"),
         [_, ..] if lines.len() > 1 => yes("subordinate ids of the user; root inside is the user"),
         _ => no(
             "only the user's own id; everything runs as `sandbox`",

@@ -30,6 +30,37 @@ pub(crate) const KEPT: CapabilitySet = CapabilitySet::CHOWN
 /// Most open files of a process.
 const OPEN_FILES: u64 = 1 << 20;
 
+/// Most queued signals of a user inside: all sandboxes of an ordinary user share that user's.
+const PENDING_SIGNALS: u64 = 8192;
+
+/// What the kernel counts by user and an ordinary user's sandboxes share with that user: they get a
+/// part, so that the user's own programs still work.
+const SHARED: [(&str, &str); 2] =
+    [("max_inotify_instances", "32"), ("max_inotify_watches", "32768")];
+
+/// Bounds what is counted against the user who made the namespace, where that is not one of the
+/// sandbox's own (`IdMap::owner`).
+pub(super) fn shared_counters(ids: IdMap) -> Result<(), Failure> {
+    if ids.owner().is_some() {
+        return Ok(());
+    }
+    for (name, most) in SHARED {
+        let path = format!("/proc/sys/user/{name}");
+        match std::fs::write(&path, most) {
+            // A kernel without inotify, or a container that shows /proc/sys read-only.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    std::io::ErrorKind::NotFound
+                        | std::io::ErrorKind::ReadOnlyFilesystem
+                        | std::io::ErrorKind::PermissionDenied
+                ) => {}
+            other => other.tried(&format!("write {path}"))?,
+        }
+    }
+    Ok(())
+}
+
 /// Session, keyring, processors, cgroup namespace, limits, capabilities.
 pub(super) fn privileges(cpus: &[usize]) -> Result<(), Failure> {
     rustix::process::setsid().tried("start a session")?;
@@ -43,6 +74,7 @@ pub(super) fn privileges(cpus: &[usize]) -> Result<(), Failure> {
     sys::thread::new_cgroup_namespace().tried("make a cgroup namespace")?;
     limit(Resource::Core, 0, 1)?;
     limit(Resource::Nofile, 65_536, OPEN_FILES)?;
+    limit(Resource::Sigpending, PENDING_SIGNALS, PENDING_SIGNALS)?;
     drop_capabilities()
 }
 

@@ -144,7 +144,8 @@ fn mount_dev(root: &OwnedFd, ids: IdMap) -> Result<(), Failure> {
         rustix::fs::symlinkat(to, &dev, name).tried(&format!("link /dev/{name}"))?;
     }
     let pts = open_fs("devpts")?;
-    for (key, value) in [("ptmxmode", "0666"), ("mode", "0620")] {
+    // The machine has 4096 terminals for all.
+    for (key, value) in [("ptmxmode", "0666"), ("mode", "0620"), ("max", "64")] {
         set(&pts, key, value)?;
     }
     if !ids.is_single() {

@@ -11,12 +11,12 @@ mod tests;
 
 pub(crate) use confine::KEPT;
 
+use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::process::{DumpableBehavior, Signal};
 use rustix::thread::{Gid, Uid};
 
-use crate::cgroup::{Control as _, V1Group};
 use crate::channel::Channel;
 use crate::driver::DriverErrorKind;
 use crate::failure::{Attempt, Failure};
@@ -28,15 +28,17 @@ use crate::sys;
 
 /// What PID 1 inherits from the launcher's memory.
 pub(crate) struct Start<'a> {
-    /// To be entered; the unified hierarchy takes PID 1 in as it is born.
-    pub group: Option<&'a V1Group>,
+    /// Into its groups; the unified hierarchy takes PID 1 in as it is born.
+    pub doors: Vec<File>,
     pub fault: Option<Fault>,
     pub filter: &'a Program,
 }
 
 /// Runs in the child. Returns only by becoming the guest.
 pub(crate) fn main(channel: &Channel, start: &Start<'_>) -> ! {
-    sys::fds::close_others(&[0, 1, 2, channel.as_raw_fd()]);
+    let doors = start.doors.iter().map(AsRawFd::as_raw_fd);
+    let kept: Vec<_> = [0, 1, 2, channel.as_raw_fd()].into_iter().chain(doors).collect();
+    sys::fds::close_others(&kept);
     let _ = rustix::thread::set_name(c"holm-blank");
     let failure = match become_guest(channel, start) {
         Ok(never) => match never {},
@@ -52,10 +54,8 @@ enum Never {}
 
 fn become_guest(channel: &Channel, start: &Start<'_>) -> Result<Never, Failure> {
     let fault = start.fault;
-    // Before the user changes, because the kernel holds the caller's against the group's owner.
-    perform(fault, Step::Join, || match start.group {
-        Some(group) => group.enter().tried("enter the cgroups"),
-        None => Ok(()),
+    perform(fault, Step::Join, || {
+        crate::cgroup::go_through(&start.doors).tried("enter the cgroups")
     })?;
     let (preparation, fds) = match receive(channel)? {
         (Order::Prepare(preparation), fds) => (*preparation, fds),
@@ -63,6 +63,7 @@ fn become_guest(channel: &Channel, start: &Start<'_>) -> Result<Never, Failure> 
     };
     take_ids(preparation.ids)?;
     die_with_launcher(channel)?;
+    confine::shared_counters(preparation.ids)?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let mounts = prepare(fault, &preparation, fds)?;
     let (identity, fds) = match receive(channel)? {

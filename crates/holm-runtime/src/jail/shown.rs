@@ -31,7 +31,11 @@ pub(super) fn attach(mounts: &[MountRo], fds: Vec<OwnedFd>) -> Result<(), Failur
     let root = rustix::fs::open("/", flags, Mode::empty()).tried("open the root")?;
     for (mount, fd) in mounts.iter().zip(fds) {
         attach_one(&root, &mount.inside, &fd).map_err(|errno| {
-            let text = format!("The --mount-ro target {:?} cannot be used: {errno}.", mount.inside);
+            let text = format!(
+                "The --mount-ro target {:?} cannot be used ({errno}): choose a path that is not part \
+                 of the system's tree, such as /src or below /workspace.",
+                mount.inside
+            );
             Failure::of(DriverErrorKind::BadMount, text)
         })?;
     }

@@ -108,6 +108,8 @@ fn build(place: &Place, inside: &str, proc: &str, dev: &str) -> Result<Seen, Fai
     result?;
     root::pivot(&new_root)?;
     root::name("inside")?;
+    // As the guest does.
+    fs::write("/etc/hostname", "inside\n").expect("a host name");
     shown::attach(&preparation.mounts, mounts)?;
     Ok(Seen {
         proc: Path::new(proc).join("self/stat").exists(),

@@ -120,10 +120,7 @@ impl Launcher<'_> {
                 launcher: &ours,
                 report: builders,
                 jail: jail::Start {
-                    group: match &slot.group {
-                        Some(crate::cgroup::Group::V1(group)) => Some(group),
-                        _ => None,
-                    },
+                    doors: Vec::new(),
                     fault: self.host.settings.fault,
                     filter: &self.host.filter,
                 },

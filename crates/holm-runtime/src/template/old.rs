@@ -114,6 +114,7 @@ fn remove_tree(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::fs::File;
+    use std::io::Read as _;
 
     use rustix::fs::FlockOperation;
 
@@ -139,10 +140,10 @@ mod tests {
             path
         }
 
-        fn instance(&self, id: &str) -> File {
+        fn instance(&self, id: &str) -> Holder {
             let dir = self.0.join("instances").join(id);
             std::fs::create_dir_all(&dir).unwrap();
-            locked(&dir)
+            Holder::new(&dir.join("lock"))
         }
 
         fn prune(&self, in_use: &[&PathBuf]) {
@@ -172,6 +173,34 @@ mod tests {
     impl Drop for Data {
         fn drop(&mut self) {
             let _ = remove_tree(&self.0);
+        }
+    }
+
+    /// Another process with an instance's lock, as [`instance::hold`] takes it: within one process
+    /// that lock would be no hindrance.
+    struct Holder(std::process::Child);
+
+    impl Holder {
+        fn new(lock: &Path) -> Self {
+            let script = "import fcntl, sys\nf = open(sys.argv[1], 'w')\n\
+                          fcntl.lockf(f, fcntl.LOCK_EX)\nprint(flush=True)\nsys.stdin.read()";
+            let mut child = std::process::Command::new("python3")
+                .args(["-c", script])
+                .arg(lock)
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut line = [0];
+            child.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+            Self(child)
+        }
+    }
+
+    impl Drop for Holder {
+        fn drop(&mut self) {
+            drop(self.0.stdin.take());
+            let _ = self.0.wait();
         }
     }
 

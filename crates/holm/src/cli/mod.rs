@@ -3,11 +3,13 @@
 mod doctor;
 mod mcp;
 mod run;
+mod serve;
 mod small;
 
 pub use doctor::DoctorArgs;
 pub use mcp::McpArgs;
 pub use run::RunArgs;
+pub use serve::{AuthMode, ServeArgs};
 pub use small::{CompletionsArgs, VersionArgs};
 
 use clap::{Parser, Subcommand};
@@ -31,6 +33,7 @@ const EXAMPLES: &str = "\
 Examples:
   holm run -- python3 -c 'print(6*7)'     run one command in a sandbox of its own
   holm mcp                                serve sandboxes to an agent over stdio
+  holm serve                              serve them to many clients over HTTP
   holm doctor                             show which layers of isolation this host gives";
 
 /// The commands.
@@ -50,6 +53,13 @@ pub enum Command {
     /// error.
     #[command(verbatim_doc_comment)]
     Mcp(McpArgs),
+    /// Serve sandboxes to many clients: an MCP server over Streamable HTTP
+    ///
+    /// Prints its URL and how to enter it into clients, then serves until SIGTERM or SIGINT: new
+    /// work is refused, running calls finish or are told, and the sandboxes end with the process.
+    /// A second signal ends it at once. The log goes to standard error.
+    #[command(verbatim_doc_comment)]
+    Serve(ServeArgs),
     /// Show which layers of isolation this host gives, and how to mend what is missing
     ///
     /// Exit code 0 when every mandatory layer can be had, else 1. What one sandbox really has is

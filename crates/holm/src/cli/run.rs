@@ -15,8 +15,8 @@ pub struct RunArgs {
     #[arg(long, short = 't', value_name = "NAME")]
     pub template: Option<String>,
 
-    /// Size of the sandbox: small, medium or large (default: small)
-    #[arg(long, short = 's', value_name = "SIZE")]
+    /// Size of the sandbox (default: small)
+    #[arg(long, short = 's', value_name = "SIZE", value_parser = ["small", "medium", "large"])]
     pub size: Option<String>,
 
     /// End the command after this time, for example 500ms, 30, 5m, 1h30m
@@ -35,7 +35,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "HOST:PATH")]
     pub mount_ro: Vec<String>,
 
-    /// User inside; root inside is nobody outside
+    /// User inside
     #[arg(long, short = 'u', value_name = "USER", default_value = "sandbox",
           value_parser = ["sandbox", "root"])]
     pub user: String,
@@ -56,7 +56,7 @@ Signals:
 
 Examples:
   holm run -- python3 -c 'print(6*7)'
-  holm run --timeout 30s -- sh -c 'make test'
+  holm run --timeout 30s -- python3 -c 'while True: pass'
   holm run --mount-ro \"$PWD\":/src --workdir /src -- ls -l
-  tar c . | holm run -- sh -c 'tar x && ./build.sh && tar c out' > out.tar
+  tar c . | holm run -- sh -c 'tar x && ./build.sh >&2 && tar c out' > out.tar
   holm run -- bash                        an interactive shell";

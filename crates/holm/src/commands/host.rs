@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use holm_engine::{Error, ErrorKind};
-use holm_runtime::{DriverError, DriverErrorKind, LinuxOptions};
+use holm_engine::{EngineSettings, Error, ErrorKind};
+use holm_runtime::{DriverError, DriverErrorKind, LinuxDriver, LinuxOptions};
 use tracing_subscriber::EnvFilter;
 
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 use crate::settings::HostSettings;
 
 /// The driver's options on this host. The launcher is this very file, also after it was replaced
@@ -17,6 +17,17 @@ pub(super) fn linux_options(settings: &HostSettings) -> LinuxOptions {
     options.data_dir.clone_from(&settings.data_dir);
     options.runtime_dir.clone_from(&settings.runtime_dir);
     options
+}
+
+/// The driver of an engine that lasts. What it keeps ready serves the size that is asked for most:
+/// the default.
+pub(super) fn driver(
+    settings: &HostSettings,
+    engine: &EngineSettings,
+) -> Result<LinuxDriver, Failure> {
+    let mut options = linux_options(settings);
+    options.blank = engine.shape(None).map_err(|error| engine_failure(&error))?;
+    LinuxDriver::start(options).map_err(|error| driver_failure(&error))
 }
 
 /// Starts the log, on standard error.
@@ -68,8 +79,10 @@ pub(super) fn engine_failure(error: &Error) -> Failure {
         ErrorKind::IsolationUnavailable => {
             failure.hint("run `holm doctor`; it says how to mend it")
         }
-        ErrorKind::TemplateUnknown => failure.hint("the built-in template is `host`"),
-        ErrorKind::InvalidArgument => failure.hint("see `holm run --help`"),
+        ErrorKind::TemplateUnknown => {
+            failure.code(exit::USAGE).hint("the built-in template is `host`")
+        }
+        ErrorKind::InvalidArgument => failure.code(exit::USAGE).hint("see `holm run --help`"),
         ErrorKind::Internal | ErrorKind::Unavailable => {
             failure.hint("set HOLM_LOG=debug to see the step that failed")
         }

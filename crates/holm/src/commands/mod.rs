@@ -5,12 +5,14 @@ mod doctor;
 mod host;
 mod mcp;
 mod run;
+mod serve;
+mod signals;
 mod version;
 
 use crate::cli::{Cli, Command};
 use crate::env_vars::Environment;
 use crate::exit::Failure;
-use crate::settings::{DoctorSettings, McpSettings, RunSettings};
+use crate::settings::{DoctorSettings, McpSettings, RunSettings, ServeSettings};
 
 /// Runs the command that the arguments name.
 ///
@@ -20,6 +22,7 @@ pub fn dispatch(arguments: Cli, environment: &Environment) -> Result<u8, Failure
     match arguments.command {
         Command::Run(arguments) => run::run(RunSettings::resolve(arguments, environment)?),
         Command::Mcp(arguments) => mcp::run(McpSettings::resolve(arguments, environment)?),
+        Command::Serve(arguments) => serve::run(ServeSettings::resolve(arguments, environment)?),
         Command::Doctor(arguments) => {
             doctor::run(&DoctorSettings::resolve(&arguments, environment)?)
         }

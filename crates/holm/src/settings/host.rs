@@ -34,6 +34,22 @@ impl HostSettings {
     }
 }
 
+impl HostSettings {
+    /// The same with the data directory of a flag, which may be relative.
+    ///
+    /// # Errors
+    /// When there is no current directory that it could be relative to.
+    pub fn with_data_dir(mut self, flag: Option<PathBuf>) -> Result<Self, Failure> {
+        if let Some(directory) = flag {
+            let absolute = std::path::absolute(&directory).map_err(|error| {
+                Failure::usage(format!("--data-dir `{}`: {error}", directory.display()))
+            })?;
+            self.data_dir = Some(absolute);
+        }
+        Ok(self)
+    }
+}
+
 fn directory(environment: &Environment, variable: EnvVar) -> Result<Option<PathBuf>, Failure> {
     let Some((name, value)) = environment.get(variable) else { return Ok(None) };
     let path = PathBuf::from(value);

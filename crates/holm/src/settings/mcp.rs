@@ -29,33 +29,17 @@ impl McpSettings {
         if !arguments.local {
             refuse_remote(environment)?;
         }
-        let template = match (arguments.template, environment.get(env_vars::DEFAULT_TEMPLATE)) {
-            (Some(template), _) => Some(template),
-            (None, Some((name, value))) => Some(super::text(name, value)?),
-            (None, None) => None,
+        let template = match arguments.template {
+            Some(template) => Some(template),
+            None => super::variable(environment, env_vars::DEFAULT_TEMPLATE)?,
         };
-        let max_sandboxes =
-            match (arguments.max_sandboxes, environment.get(env_vars::MAX_SANDBOXES)) {
-                (Some(count), _) => Some(count),
-                (None, Some((name, value))) => Some(count(name, &super::text(name, value)?)?),
-                (None, None) => None,
-            };
-        if max_sandboxes == Some(0) {
-            return Err(Failure::usage("the limit of sandboxes must be at least 1"));
-        }
         Ok(Self {
             host: HostSettings::resolve(environment, "warn")?,
             template,
-            max_sandboxes,
+            max_sandboxes: super::max_sandboxes(arguments.max_sandboxes, environment)?,
             log_colours: Paint::stderr(environment).is_on(),
         })
     }
-}
-
-fn count(name: &str, value: &str) -> Result<usize, Failure> {
-    value
-        .parse()
-        .map_err(|_| Failure::usage(format!("{name} must be a whole number, not `{value}`")))
 }
 
 fn refuse_remote(environment: &Environment) -> Result<(), Failure> {

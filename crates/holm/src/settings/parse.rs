@@ -72,6 +72,10 @@ pub fn variable(item: &str) -> Result<(String, Option<String>), Failure> {
 /// When there is none.
 pub fn mount(item: &str) -> Result<(&str, &str), Failure> {
     match item.rfind(":/") {
+        Some(cut) if item[cut + 1..].contains(':') => {
+            Err(Failure::usage(format!("--mount-ro `{item}`: the path inside holds a colon"))
+                .hint("it is always read-only; write HOST:PATH without `:ro`"))
+        }
         Some(cut) if cut > 0 => Ok((&item[..cut], &item[cut + 1..])),
         _ => Err(Failure::usage(format!("--mount-ro `{item}` is not HOST:PATH"))
             .hint("the path inside must be absolute, for example --mount-ro ./data:/data")),

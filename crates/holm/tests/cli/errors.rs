@@ -13,6 +13,9 @@ fn arguments() {
     check("run-wrong-user", holm(&["run", "--user", "daemon", "--", "true"]));
     check("run-wrong-mount", holm(&["run", "--mount-ro", "nowhere", "--", "true"]));
     check("run-empty-variable", holm(&["run", "--env", "=x", "--", "true"]));
+    check("serve-open-network", holm(&["serve", "--bind", "0.0.0.0"]));
+    check("serve-without-token", holm(&["serve", "--auth", "token"]));
+    check("serve-wrong-bind", holm(&["serve", "--bind", "localhost"]));
     check("run-absent-variable", holm(&["run", "--env", "ABSENT", "--", "true"]));
 }
 
@@ -27,5 +30,6 @@ fn environment() {
     check("relative-data-dir", with(&["doctor"], "HOLM_DATA_DIR", "data"));
     check("mcp-url", with(&["mcp"], "ABX_SANDBOX_BASE_URL", "http://127.0.0.1:1"));
     check("mcp-key", with(&["mcp"], "AAS_API_KEY", "aas_sk_marker"));
+    check("serve-origin", with(&["serve"], "ABX_MCP_ALLOWED_ORIGINS", "app.example"));
     check("mcp-count", with(&["mcp"], "HOLM_MAX_SANDBOXES", "none"));
 }

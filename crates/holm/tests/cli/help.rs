@@ -7,6 +7,7 @@ fn help() {
     check("help", holm(&["--help"]));
     check("help-run", holm(&["run", "--help"]));
     check("help-mcp", holm(&["mcp", "--help"]));
+    check("help-serve", holm(&["serve", "--help"]));
     check("help-doctor", holm(&["doctor", "--help"]));
     check("help-completions", holm(&["completions", "--help"]));
     check("help-version", holm(&["version", "--help"]));
@@ -25,7 +26,7 @@ fn completions_name_every_command() {
         let output = holm(&["completions", shell]).output().expect("holm starts");
         assert!(output.status.success() && output.stderr.is_empty(), "{shell}");
         let script = String::from_utf8(output.stdout).expect("a script is text");
-        for word in ["run", "mcp", "doctor", "completions", "version", "mount-ro"] {
+        for word in ["run", "mcp", "serve", "doctor", "completions", "version", "mount-ro"] {
             assert!(script.contains(word), "{shell} does not know {word}");
         }
         assert!(!script.contains("__launcher"), "{shell} shows an inner command");

@@ -12,13 +12,15 @@ mod leftover;
 mod mcp;
 mod proc;
 mod result;
+mod serve;
 mod wait;
 
 pub use cc::static_program;
-pub use home::{Exit, Home, Mode, in_mode, long};
+pub use home::{Exit, Home, Mode, finish, in_mode, long};
 pub use mcp::{GUARD, Mcp};
 pub use proc::{children, command_line, descendants, is_alive, memory_peak, state};
 pub use result::{Run, Tool};
+pub use serve::{Answer, Serve, receive};
 pub use wait::{until, until_within};
 
 pub use serde_json::{Value, json};

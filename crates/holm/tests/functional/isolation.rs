@@ -1,5 +1,6 @@
 //! Isolation seen from inside: what is visible, what is open, and what happens where it cannot be had.
 
+use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use crate::common::*;
@@ -25,9 +26,15 @@ fn users(home: &Home) -> &'static [&'static str] {
 }
 
 fn case_112_secrets_of_the_service(home: &Home) {
-    let mcp = home
-        .mcp_with(&[("HOLM_TEST_TOKEN", "marker-7c1e9"), ("ABX_SANDBOX_API_KEY", "marker-7c1e9")]);
-    let sandbox = mcp.create();
+    let mut command = home.command_of(&home.program);
+    // As an argument too: the program's own name, for no other argument of it is free text.
+    command.arg0("marker-7c1e9").args(["mcp", "--local"]);
+    command.env("HOLM_TEST_TOKEN", "marker-7c1e9").env("ABX_SANDBOX_API_KEY", "marker-7c1e9");
+    let mcp = Mcp::spawn(command, home);
+    mcp.initialize("2025-06-18");
+    let shown = command_line(mcp.pid());
+    assert_eq!(shown.matches("marker-7c1e9").count(), 1, "the host shows it: {shown}");
+    let sandbox = mcp.create_with(json!({"template": "host"}));
     for user in users(home) {
         let look = "env; for d in /proc/[0-9]*; do tr '\\0' '\\n' < $d/environ; tr '\\0' ' ' < $d/cmdline; echo; done 2>/dev/null";
         let seen = mcp.sh_with(&sandbox, look, json!({"user": user}));
@@ -159,6 +166,7 @@ fn case_116_no_isolation_no_run(home: &Home) {
         told.contains("user") && told.contains("max_user_namespaces"),
         "doctor names the mend: {told}"
     );
+    in_a_plain_container(home);
     // A read-only cgroup tree: it runs with what is left, and says what is missing.
     let mut command = Command::new("unshare");
     command
@@ -180,4 +188,81 @@ fn case_116_no_isolation_no_run(home: &Home) {
         assert!(data["missing"].to_string().contains("memory_limit"), "{reply}");
         assert!(!data["enforced"].to_string().contains("memory_limit"), "{reply}");
     }
+}
+
+/// What the default filter of container engines does: no new namespaces, no mounts, and `clone3`
+/// hidden, because its flags cannot be seen.
+fn container_filter() -> Vec<u8> {
+    const LOAD: u16 = 0x20;
+    const IS: u16 = 0x15;
+    const HAS: u16 = 0x45;
+    const ANSWER: u16 = 0x06;
+    const PERM: u32 = 0x5_0001;
+    let call = |number: u32, answer: u32| [(IS, 0, 1, number), (ANSWER, 0, 0, answer)];
+    let mut program = vec![(LOAD, 0, 0, 0)];
+    // clone3 (as not implemented), unshare, mount, setns.
+    for (number, answer) in [(435, 0x5_0026), (272, PERM), (165, PERM), (308, PERM)] {
+        program.extend(call(number, answer));
+    }
+    // clone with any CLONE_NEW*.
+    program.extend([(IS, 0, 3, 56), (LOAD, 0, 0, 16), (HAS, 0, 1, 0x7e02_0000)]);
+    program.extend([(ANSWER, 0, 0, PERM), (ANSWER, 0, 0, 0x7fff_0000)]);
+    let mut bytes = Vec::new();
+    for (code, yes, no, value) in program {
+        bytes.extend(u16::to_ne_bytes(code));
+        bytes.extend([yes, no]);
+        bytes.extend(u32::to_ne_bytes(value));
+    }
+    bytes
+}
+
+/// As root of a container: with the capabilities that engines leave, and with none. None may mount,
+/// and the kernel refuses namespaces.
+fn in_a_plain_container(home: &Home) {
+    std::fs::write(home.dir.join("filter"), container_filter()).expect("a file of the home");
+    let usual = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "MKNOD"];
+    let usual = usual.map(|name| format!(" --cap-add CAP_{name}")).concat();
+    for capabilities in [usual.as_str(), ""] {
+        let container = format!(
+            "--dev-bind / / --cap-drop ALL{capabilities} --seccomp 9 sh -c \"$1\" 9<filter"
+        );
+        refuses_inside(home, &format!("exec bwrap {container}"));
+    }
+}
+
+fn refuses_inside(home: &Home, container: &str) {
+    let program = home.program.to_str().expect("text");
+    let inside = |script: &str| {
+        let mut command = home.command_of("/bin/sh".as_ref());
+        command.args(["-c", container, "sh", script]);
+        finish(command, b"")
+    };
+    let probe = "id -u; unshare -Ur true || echo no; mount -t tmpfs x /mnt || echo no";
+    let is_one = inside(probe);
+    assert_eq!(is_one.out(), "0\nno\nno\n", "{is_one:?}");
+
+    let ran = inside(&format!("exec {program} run -- sh -c 'echo RAN'"));
+    assert_ne!(ran.code(), Some(0), "{ran:?}");
+    assert!(!ran.out().contains("RAN"), "it ran without isolation: {ran:?}");
+    assert!(ran.err().contains("container") && ran.err().contains("CAP_SYS_ADMIN"), "{ran:?}");
+
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "create_sandbox", "arguments": {}}});
+    let served = inside(&format!("printf '%s\\n' '{request}' | exec {program} mcp --local"));
+    let reply: Value = serde_json::from_str(served.out().lines().next().unwrap_or_default())
+        .unwrap_or_else(|_| panic!("{served:?}"));
+    let error = &reply["result"]["structuredContent"]["error"];
+    assert_eq!(error["code"], "isolation_unavailable", "{reply}");
+    let message = error["message"].as_str().expect("a message");
+    assert!(message.contains("container") && message.contains("CAP_SYS_ADMIN"), "{message}");
+
+    let doctor = inside(&format!("exec {program} doctor"));
+    assert_eq!(doctor.code(), Some(1), "{doctor:?}");
+    let table = doctor.out();
+    let rows: Vec<&str> =
+        table.lines().skip_while(|line| !line.starts_with("user namespace")).take(2).collect();
+    assert!(rows[0].contains("MISSING") && rows[1].contains("mend:"), "{table}");
+    assert!(rows[1].contains("container") && rows[1].contains("profile"), "{table}");
+    assert!(table.contains("CAP_SYS_ADMIN"), "the mounts are named as well: {table}");
+    assert!(table.contains("No sandbox can be made on this host"), "{table}");
 }

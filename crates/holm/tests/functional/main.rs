@@ -8,6 +8,7 @@ mod common;
 
 mod environment;
 mod files;
+mod installs;
 mod isolation;
 mod lifecycle;
 mod limits;
@@ -17,5 +18,6 @@ mod protocol;
 mod readers;
 mod requests;
 mod run;
+mod serve;
 mod storage;
 mod streams;

@@ -106,6 +106,11 @@ fn interrupt_reaches_the_command(home: &Home) {
 }
 
 fn settings_of_the_run(home: &Home) {
+    for user in ["sandbox", "root"] {
+        let exit = home.holm(&["run", "--user", user, "--", "pwd"]);
+        // Root inside needs more than one id.
+        assert!(exit.out() == "/workspace\n" || exit.err().contains("root"), "{}", exit.err());
+    }
     let exit = home.holm(&[
         "run",
         "--env",
@@ -136,9 +141,24 @@ fn mounted_directories_are_read_only(home: &Home) {
     let exit = home.holm(&["run", "--mount-ro", &mount, "--", "sh", "-c", "cat /mnt/shown/f; echo x > /mnt/shown/f || echo refused; touch /mnt/shown/g || echo refused"]);
     assert_eq!(exit.out(), "from the hostrefused\nrefused\n", "{}", exit.err());
     assert_eq!(std::fs::read_to_string(shown.join("f")).expect("the file"), "from the host");
-    let bad = home.holm(&["run", "--mount-ro", "/no/such/place:/mnt/x", "--", "true"]);
-    assert_ne!(bad.code(), Some(0));
-    assert!(bad.err().contains("/no/such/place"), "{}", bad.err());
+    // Also as the working directory, and over it: what is shown is no part of the sandbox's disk.
+    for (inside, workdir) in [("/src", Some("/src")), ("/workspace", None)] {
+        let mount = format!("{}:{inside}", shown.display());
+        let mut line = vec!["run", "--mount-ro", &mount];
+        line.extend(workdir.into_iter().flat_map(|dir| ["--workdir", dir]));
+        line.extend(["--", "sh", "-c", "pwd; ls"]);
+        let exit = home.holm(&line);
+        assert_eq!(exit.out(), format!("{inside}\nf\n"), "{}", exit.err());
+    }
+    for (mount, named) in [
+        ("/no/such/place:/mnt/x", "/no/such/place"),
+        ("/tmp:/usr", "/workspace"),
+        ("/tmp:/src:ro", "colon"),
+    ] {
+        let bad = home.holm(&["run", "--mount-ro", mount, "--", "true"]);
+        assert_eq!(bad.code(), Some(2), "{mount}: {}", bad.err());
+        assert!(bad.err().contains(named), "{mount}: {}", bad.err());
+    }
 }
 
 fn a_time_limit_ends_it(home: &Home) {
@@ -174,6 +194,9 @@ fn bad_arguments_are_refused(home: &Home) {
     for (args, named) in [
         (&["run", "--template", "nothing-like-it", "--", "true"][..], "template"),
         (&["run", "--size", "enormous", "--", "true"], "size"),
+        (&["run", "--workdir", "src", "--", "true"], "absolute"),
+        (&["run", "--workdir", "", "--", "true"], "workdir"),
+        (&["run", "--workdir", "/nowhere", "--", "true"], "/nowhere"),
         (&["run", "--env", "NOEQUALS=", "--env", "=x", "--", "true"], "env"),
         (&["run", "--timeout", "soon", "--", "true"], "timeout"),
         (&["run"], "CMD"),

@@ -8,6 +8,7 @@ mod common;
 
 mod calls;
 mod confinement;
+mod counters;
 mod exhaustion;
 mod guest;
 mod host;

@@ -100,7 +100,7 @@ async fn info(mut context: Context) -> Result<Output, ToolError> {
         "layers": layers,
         "limits": {
             "max_sandboxes": limits.max_sandboxes,
-            "default_template": context.session.default_template(),
+            "default_template": context.session.default_template().unwrap_or(&info.default_template),
             "timeout_minutes_default": minutes(limits.lifetime_default),
             "timeout_seconds_min": limits.lifetime_min.as_secs(),
             "timeout_minutes_max": minutes(limits.lifetime_max),

@@ -77,7 +77,7 @@ async fn run_code(mut context: Context) -> Result<Output, ToolError> {
     };
     let named = args.word("sandbox_id")?;
     args.finish()?;
-    let target = target::needed(&context, named).await?;
+    let target = target::needed_or_fresh(&context, named).await?;
     match context.session.engine().code_run(&target.id, wanted).await {
         Ok(answer) => {
             let mut output = report::output(&target.id, &answer.result);

@@ -1,6 +1,6 @@
 //! Which sandbox a call works in: the one it names, or the session's default.
 
-use holm_engine::SandboxId;
+use holm_engine::{CreateSandbox, Engine, ErrorKind, SandboxId};
 
 use crate::mcp::outcome::ToolError;
 use crate::mcp::session::Session;
@@ -13,6 +13,25 @@ pub struct Target<'a> {
     pub id: SandboxId,
     /// True when the call did not name it.
     implied: bool,
+    /// Ends a sandbox that was made for this call alone.
+    _one_shot: Option<OneShot>,
+}
+
+/// A sandbox for one call. It ends with the call, however that ends.
+struct OneShot {
+    engine: Engine,
+    id: SandboxId,
+}
+
+impl Drop for OneShot {
+    fn drop(&mut self) {
+        let (engine, id) = (self.engine.clone(), self.id);
+        tokio::spawn(async move {
+            if let Err(error) = engine.sandbox_destroy(&id).await {
+                tracing::debug!(%id, %error, "the sandbox of one call was not destroyed");
+            }
+        });
+    }
 }
 
 /// The sandbox to work in, made where the session has no default yet. The default's lease is
@@ -20,21 +39,43 @@ pub struct Target<'a> {
 pub async fn needed(context: &Context, named: Option<String>) -> Result<Target<'_>, ToolError> {
     let session = &*context.session;
     match named {
-        Some(text) => Ok(Target { session, id: text.parse()?, implied: false }),
+        Some(text) => Ok(Target { session, id: text.parse()?, implied: false, _one_shot: None }),
+        None if session.is_stateless() => Err(sandbox_required()),
         None => {
             let id = session.default_sandbox(&context.place).await?;
-            Ok(Target { session, id, implied: true })
+            Ok(Target { session, id, implied: true, _one_shot: None })
         }
     }
+}
+
+/// As [`needed`]; where there is no session to have a default, a sandbox for this call alone.
+pub async fn needed_or_fresh(
+    context: &Context,
+    named: Option<String>,
+) -> Result<Target<'_>, ToolError> {
+    let session = &*context.session;
+    if named.is_some() || !session.is_stateless() {
+        return needed(context, named).await;
+    }
+    let id = session.create(CreateSandbox::default()).await?.id;
+    let one_shot = OneShot { engine: session.engine().clone(), id };
+    Ok(Target { session, id, implied: false, _one_shot: Some(one_shot) })
+}
+
+fn sandbox_required() -> ToolError {
+    let kind = ErrorKind::SandboxRequired;
+    let text = "requests of this protocol revision have no session, so `sandbox_id` is required";
+    ToolError::new(kind.as_str(), text).suggest(kind.remedy())
 }
 
 /// The sandbox to look at. None is made for that.
 pub async fn existing(context: &Context, named: Option<String>) -> Result<Target<'_>, ToolError> {
     let session = &*context.session;
     match named {
-        Some(text) => Ok(Target { session, id: text.parse()?, implied: false }),
+        Some(text) => Ok(Target { session, id: text.parse()?, implied: false, _one_shot: None }),
+        None if session.is_stateless() => Err(sandbox_required()),
         None => match session.existing_default(&context.place).await {
-            Some(id) => Ok(Target { session, id, implied: true }),
+            Some(id) => Ok(Target { session, id, implied: true, _one_shot: None }),
             None => Err(ToolError::new("not_found", "this session has no default sandbox yet")
                 .suggest(
                     "Give `sandbox_id`, or make one first: create_sandbox, run_command, run_code \

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holm_wire::client::{ClientError, EventStream, GuestClient};
-use holm_wire::process::{DataEvent, EndEvent, ProcessEvent, ProcessInput};
+use holm_wire::process::{DataEvent, EndEvent, ProcessEvent, ProcessInput, StartRequest};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
@@ -25,6 +25,35 @@ pub(super) struct Work<'a> {
     /// The command has a terminal.
     pub pty: bool,
     pub timeout: Option<Duration>,
+    /// When it was asked to start.
+    pub begin: Instant,
+}
+
+impl Work<'_> {
+    fn deadline(&self) -> Option<Instant> {
+        self.timeout.map(|limit| self.begin + limit)
+    }
+
+    fn timed_out(&self) -> Failure {
+        let limit = self.timeout.unwrap_or_default();
+        let text = format!("the command did not end within {limit:?} and was ended");
+        Failure::new(text).code(exit::TIMED_OUT)
+    }
+
+    /// Starts the command. A command may hold its own start up.
+    ///
+    /// # Errors
+    /// When the time is over before.
+    pub async fn start(
+        &self,
+        request: &StartRequest,
+        user: &str,
+    ) -> Result<Result<EventStream, ClientError>, Failure> {
+        tokio::select! {
+            started = self.guest.start(request, user) => Ok(started),
+            () = passed(self.deadline()) => Err(self.timed_out()),
+        }
+    }
 }
 
 /// How it ended.
@@ -52,8 +81,11 @@ pub(super) async fn follow(
     mut stream: EventStream,
     signals: &mut Signals,
 ) -> Result<Verdict, Failure> {
-    let deadline = work.timeout.map(|limit| Instant::now() + limit);
-    let pid = match stream.next().await {
+    let first = tokio::select! {
+        first = stream.next() => first,
+        () = passed(work.deadline()) => return Err(work.timed_out()),
+    };
+    let pid = match first {
         Ok(Some(ProcessEvent::Start(start))) => start.pid,
         Ok(Some(ProcessEvent::End(end))) => return Ok(Verdict::Code(code_of(&end))),
         Ok(_) => return Ok(Verdict::Failed(ClientError::Protocol("no start event".to_owned()))),
@@ -68,7 +100,7 @@ pub(super) async fn follow(
         None => None,
     };
     let mut outputs = Outputs::new();
-    let verdict = converse(&target, &work, deadline, &mut stream, &mut outputs, signals).await;
+    let verdict = converse(&target, &work, &mut stream, &mut outputs, signals).await;
     // Whoever sends a signal now does not want to wait for a reader that does not read.
     let flushed = tokio::select! {
         flushed = outputs.finish() => flushed,
@@ -82,7 +114,6 @@ pub(super) async fn follow(
 async fn converse(
     target: &Target,
     work: &Work<'_>,
-    deadline: Option<Instant>,
     stream: &mut EventStream,
     outputs: &mut Outputs,
     signals: &mut Signals,
@@ -124,11 +155,7 @@ async fn converse(
                 Streamed::Unwritable(error) => Err(unwritable(&error)),
             },
             () = &mut feed, if !fed => fed = true,
-            () = passed(deadline) => {
-                let limit = work.timeout.unwrap_or_default();
-                let text = format!("the command did not end within {limit:?} and was ended");
-                return Err(Failure::new(text).code(exit::TIMED_OUT));
-            }
+            () = passed(work.deadline()) => return Err(work.timed_out()),
             () = passed(ending.map(|(_, at)| at)) => {
                 let number = ending.map_or(0, |(signal, _)| signal.number());
                 return Ok(Verdict::Code(exit::SIGNAL_BASE + number));

@@ -22,6 +22,9 @@ use signals::Signals;
 /// somebody's own terminal.
 const LIFETIME: Duration = Duration::from_secs(366 * 24 * 3600);
 
+/// Where the command starts unless `--workdir` says otherwise.
+const WORKDIR: &str = "/workspace";
+
 pub(super) fn run(settings: RunSettings) -> Result<u8, Failure> {
     in_sandbox(settings).map_err(|failure| match failure.code {
         exit::USAGE => failure,
@@ -73,11 +76,10 @@ async fn create_and_follow(
     let guest = engine.guest(&sandbox.id).await.map_err(|error| host::engine_failure(&error))?;
     let pty = terminal::wanted();
     let request = command(settings, pty);
-    let verdict = match guest.start(&request, &settings.user).await {
-        Ok(stream) => {
-            let work = follow::Work { guest: &guest, pty, timeout: settings.timeout };
-            follow::follow(work, stream, signals).await?
-        }
+    let begin = tokio::time::Instant::now();
+    let work = follow::Work { guest: &guest, pty, timeout: settings.timeout, begin };
+    let verdict = match work.start(&request, &settings.user).await? {
+        Ok(stream) => follow::follow(work, stream, signals).await?,
         Err(error) => follow::Verdict::Failed(error),
     };
     match verdict {
@@ -112,7 +114,7 @@ fn command(settings: &RunSettings, pty: bool) -> StartRequest {
             cmd: settings.argv[0].clone(),
             args: settings.argv[1..].to_vec(),
             envs,
-            cwd: settings.workdir.clone(),
+            cwd: Some(settings.workdir.clone().unwrap_or_else(|| WORKDIR.to_owned())),
         },
         pty: pty.then(|| Pty { size: terminal::size() }),
         tag: None,
@@ -122,6 +124,9 @@ fn command(settings: &RunSettings, pty: bool) -> StartRequest {
 
 /// The guest did not run the command. What is the command's own fault gets a shell's exit code.
 fn refusal(program: &str, refused: &holm_wire::connect::Error) -> Failure {
+    if refused.code == Code::InvalidArgument {
+        return Failure::usage(refused.message.clone());
+    }
     let failure = Failure::new(format!("{program}: {}", refused.message));
     match refused.code {
         Code::NotFound => failure.code(exit::NOT_FOUND),

@@ -1,0 +1,218 @@
+//! Who asks: credentials, and whose they are.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use hyper::header::AUTHORIZATION;
+use hyper::http::request::Parts;
+
+/// Whose sessions and sandboxes something is. Equal owners are the same one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Owner(Arc<str>);
+
+impl Owner {
+    /// The owner of this name, which is no secret.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
+/// Who sent a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Caller {
+    /// Nobody known. Only where the rules let such requests in, for what needs no account.
+    Keyless,
+    /// Somebody with a credential that is valid.
+    Known(Owner),
+}
+
+/// A credential. Never printed, compared in constant time.
+#[derive(Clone)]
+pub struct Secret(Box<[u8]>);
+
+impl Secret {
+    /// A secret, without blanks around it. Nothing where nothing is left.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        let text = text.trim();
+        (!text.is_empty()).then(|| Self(text.as_bytes().into()))
+    }
+
+    /// Takes the same time wherever the two differ; only lengths can show.
+    fn is(&self, other: &str) -> bool {
+        let other = other.as_bytes();
+        let mut difference = u8::from(self.0.len() != other.len());
+        for (index, byte) in other.iter().enumerate() {
+            difference |= byte ^ self.0[index % self.0.len()];
+            // Keeps the compiler from leaving the loop early.
+            difference = std::hint::black_box(difference);
+        }
+        difference == 0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("(secret)")
+    }
+}
+
+/// A key that is being looked up.
+pub type Finding<'a> = Pin<Box<dyn Future<Output = Option<Owner>> + Send + 'a>>;
+
+/// Where keys of accounts are known.
+pub trait Keys: Send + Sync {
+    /// Whose key it is. Nobody's also for keys that are revoked or over.
+    fn owner<'a>(&'a self, key: &'a str) -> Finding<'a>;
+}
+
+/// How requests are let in.
+#[derive(Clone)]
+pub enum Access {
+    /// Everybody is the same owner. For loopback only.
+    Open,
+    /// One token for all, who are the same owner. Without one nobody is let in.
+    Token(Option<Secret>),
+    /// Keys of accounts. Requests without a key are let in as [`Caller::Keyless`].
+    Keys(Arc<dyn Keys>),
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Open => "open",
+            Self::Token(Some(_)) => "token",
+            Self::Token(None) => "closed",
+            Self::Keys(_) => "keys",
+        })
+    }
+}
+
+/// Why a request is not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// A key in the address: it would be in every log on the way.
+    #[error("a key in the address is refused; send it as `Authorization: Bearer` or `x-api-key`")]
+    InQuery,
+    /// Two different keys.
+    #[error(
+        "two different keys in one request; send one, as `Authorization: Bearer` or `x-api-key`"
+    )]
+    Two,
+    /// No key where one is needed.
+    #[error("a key is required; send it as `Authorization: Bearer` or `x-api-key`")]
+    Missing,
+    /// A key that is not valid.
+    #[error("the key is not valid")]
+    Wrong,
+}
+
+impl Access {
+    /// Who sent a request.
+    ///
+    /// # Errors
+    /// When it must not be let in.
+    pub async fn caller(&self, head: &Parts) -> Result<Caller, Refused> {
+        let presented = presented(head)?;
+        match (self, presented) {
+            (Self::Open, _) => Ok(Caller::Known(Owner::new("open"))),
+            (Self::Token(None), _) => Err(Refused::Wrong),
+            (Self::Token(_), None) => Err(Refused::Missing),
+            (Self::Token(Some(token)), Some(given)) if token.is(given) => {
+                Ok(Caller::Known(Owner::new("token")))
+            }
+            (Self::Token(_), Some(_)) => Err(Refused::Wrong),
+            (Self::Keys(_), None) => Ok(Caller::Keyless),
+            (Self::Keys(keys), Some(given)) => {
+                keys.owner(given).await.map(Caller::Known).ok_or(Refused::Wrong)
+            }
+        }
+    }
+}
+
+/// Names under which keys turn up in addresses.
+const QUERY_NAMES: [&str; 9] = [
+    "access_token",
+    "api-key",
+    "api_key",
+    "apikey",
+    "auth",
+    "authorization",
+    "key",
+    "token",
+    "x-api-key",
+];
+
+/// The one credential of a request, if it has one.
+fn presented(head: &Parts) -> Result<Option<&str>, Refused> {
+    let query = head.uri.query().unwrap_or_default();
+    let named = query.split('&').filter_map(|pair| pair.split('=').next());
+    if named.into_iter().any(|name| QUERY_NAMES.iter().any(|key| key.eq_ignore_ascii_case(name))) {
+        return Err(Refused::InQuery);
+    }
+    let mut found: Option<&str> = None;
+    let bearer = head.headers.get_all(AUTHORIZATION).iter().map(|value| {
+        let (scheme, key) = value.to_str().ok()?.trim().split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then_some(key)
+    });
+    let plain = head.headers.get_all("x-api-key").iter().map(|value| value.to_str().ok());
+    for key in bearer.chain(plain) {
+        // A header that is there and cannot be read is a wrong key, not none.
+        let key = key.map(str::trim).filter(|key| !key.is_empty()).ok_or(Refused::Wrong)?;
+        if found.is_some_and(|other| other != key) {
+            return Err(Refused::Two);
+        }
+        found = Some(key);
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(uri: &str, headers: &[(&str, &str)], expected: Result<Option<&str>, Refused>) {
+        let mut request = hyper::Request::builder().uri(uri);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let head = request.body(()).expect("a request").into_parts().0;
+        assert_eq!(presented(&head), expected, "{uri} {headers:?}");
+    }
+
+    #[test]
+    fn one_credential_in_one_of_two_headers() {
+        check("/", &[], Ok(None));
+        check("/", &[("authorization", "Bearer abc")], Ok(Some("abc")));
+        check("/", &[("authorization", "bearer   abc ")], Ok(Some("abc")));
+        check("/", &[("x-api-key", "abc")], Ok(Some("abc")));
+        check("/", &[("x-api-key", "abc"), ("authorization", "Bearer abc")], Ok(Some("abc")));
+        check("/", &[("x-api-key", "abd"), ("authorization", "Bearer abc")], Err(Refused::Two));
+        check("/", &[("x-api-key", "a"), ("x-api-key", "b")], Err(Refused::Two));
+        check("/", &[("authorization", "Basic abc")], Err(Refused::Wrong));
+        check("/", &[("authorization", "Bearer")], Err(Refused::Wrong));
+        check("/", &[("authorization", "Bearer ")], Err(Refused::Wrong));
+        check("/", &[("x-api-key", "")], Err(Refused::Wrong));
+    }
+
+    #[test]
+    fn case_71_a_key_in_the_address_is_refused() {
+        for name in ["api_key", "apiKey", "KEY", "token", "access_token", "x-api-key"] {
+            check(&format!("/mcp?a=1&{name}=abc"), &[], Err(Refused::InQuery));
+        }
+        check("/mcp?a=1&monkey=abc", &[("x-api-key", "abc")], Ok(Some("abc")));
+    }
+
+    #[test]
+    fn secrets_are_compared_whole_and_never_shown() {
+        let secret = Secret::new(" abc\n").expect("not blank");
+        assert!(secret.is("abc"));
+        for wrong in ["", "ab", "abcd", "abcabc", "abd", "Abc", "abc "] {
+            assert!(!secret.is(wrong), "{wrong:?}");
+        }
+        assert!(Secret::new(" \t").is_none());
+        assert!(!format!("{secret:?} {:?}", Access::Token(Some(secret.clone()))).contains("abc"));
+    }
+}

@@ -1,0 +1,28 @@
+//! What answers requests below some paths.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use hyper::Request;
+use hyper::body::Incoming;
+
+use super::reply::Response;
+
+/// A response that is being made.
+pub type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+/// One protocol on the server. Dropping the future, or the response's body, means that the client
+/// has gone: the work behind it must stop then.
+pub trait Face: Send + Sync {
+    /// True for the paths that are this face's.
+    fn serves(&self, path: &str) -> bool;
+
+    /// Answers a request to such a path.
+    fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answering;
+
+    /// The server goes down: no new work from now on.
+    fn refuse(&self);
+
+    /// The time for running work is over: everything still running is answered now.
+    fn finish(&self);
+}

@@ -1,0 +1,35 @@
+//! HTTP: one server for all faces that speak it.
+//!
+//! Nothing here knows what a face does. The server owns what is the same for all: connections and
+//! their bounds in size and time, the way down, who may ask from where. It is `hyper` alone, without
+//! a framework: there are few routes, and each bound has to be seen and tested anyway.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`server`] | accepting, connections, the orderly stop |
+//! | [`limits`] | every bound in one place |
+//! | [`face`] | what answers below some paths; the seam for further protocols |
+//! | [`door`] | what is checked before a face does anything: host, origin, credential |
+//! | [`access`] | credentials and whose they are |
+//! | [`origin`] | against web pages that drive a server of the same machine |
+//! | [`body`] | request bodies, bounded |
+//! | [`reply`] | responses: whole, or a stream of events |
+//! | [`pulse`] | ends connections whose client does not read |
+//! | [`health`] | `/health` and `/ready` |
+
+pub mod access;
+pub mod body;
+pub mod door;
+pub mod face;
+pub mod health;
+pub mod limits;
+pub mod origin;
+pub mod pulse;
+pub mod reply;
+pub mod server;
+
+pub use access::{Access, Caller, Owner};
+pub use door::Door;
+pub use face::Face;
+pub use limits::Limits;
+pub use server::{Options, serve};

@@ -1,0 +1,147 @@
+//! Responses: bytes that are there, or events that come.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::StatusCode;
+use hyper::body::{Body, Frame, SizeHint};
+use hyper::header::{self, HeaderName, HeaderValue};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use super::server::Busy;
+
+/// A response of this server.
+pub type Response = hyper::Response<Reply>;
+
+/// The body of a response.
+pub struct Reply {
+    content: Content,
+    /// Tells the server that this response is not over yet.
+    busy: Option<Busy>,
+}
+
+enum Content {
+    Whole(Full<Bytes>),
+    Events(Events),
+}
+
+/// Bytes that a task sends. The task ends with the body, which is what a client that has gone
+/// leaves behind.
+struct Events {
+    parts: mpsc::Receiver<Bytes>,
+    task: AbortHandle,
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Reply {
+    /// Holds `busy` until the body is sent, or nobody wants it.
+    pub(super) fn hold(&mut self, busy: Busy) {
+        self.busy = Some(busy);
+    }
+}
+
+impl Body for Reply {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        match &mut self.get_mut().content {
+            Content::Whole(full) => Pin::new(full).poll_frame(context),
+            Content::Events(events) => {
+                events.parts.poll_recv(context).map(|part| part.map(|part| Ok(Frame::data(part))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.content {
+            Content::Whole(full) => full.is_end_stream(),
+            Content::Events(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Whole(full) => full.size_hint(),
+            Content::Events(_) => SizeHint::default(),
+        }
+    }
+}
+
+fn respond(status: u16, content_type: Option<&'static str>, content: Content) -> Response {
+    let mut response = hyper::Response::new(Reply { content, busy: None });
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or_default();
+    if let Some(content_type) = content_type {
+        let value = HeaderValue::from_static(content_type);
+        response.headers_mut().insert(header::CONTENT_TYPE, value);
+    }
+    response
+}
+
+fn whole(bytes: impl Into<Bytes>) -> Content {
+    Content::Whole(Full::new(bytes.into()))
+}
+
+/// JSON.
+#[must_use]
+pub fn json(status: u16, value: &Value) -> Response {
+    respond(status, Some("application/json"), whole(value.to_string()))
+}
+
+/// A sentence.
+#[must_use]
+pub fn text(status: u16, sentence: &'static str) -> Response {
+    respond(status, Some("text/plain; charset=utf-8"), whole(sentence))
+}
+
+/// Nothing.
+#[must_use]
+pub fn empty(status: u16) -> Response {
+    respond(status, None, whole(Bytes::new()))
+}
+
+/// Server-sent events, as `task` sends them into the channel of `parts`.
+#[must_use]
+pub fn events(parts: mpsc::Receiver<Bytes>, task: AbortHandle) -> Response {
+    let content = Content::Events(Events { parts, task });
+    let mut response = respond(200, Some("text/event-stream"), content);
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    // Proxies that collect responses would hold the events back.
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    response
+}
+
+/// One message as an event.
+#[must_use]
+pub fn event(message: &Value) -> Bytes {
+    // JSON has no line ends outside of strings, and inside they are escaped.
+    Bytes::from(format!("event: message\ndata: {message}\n\n"))
+}
+
+/// What keeps a stream from looking dead.
+#[must_use]
+pub fn keep_alive() -> Bytes {
+    Bytes::from_static(b": keep-alive\n\n")
+}
+
+/// The same response with one more header.
+#[must_use]
+pub fn with(mut response: Response, name: &'static str, value: &str) -> Response {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        response.headers_mut().insert(HeaderName::from_static(name), value);
+    }
+    response
+}

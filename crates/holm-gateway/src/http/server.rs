@@ -1,0 +1,181 @@
+//! Accepts connections, hands their requests to faces, and stops in order.
+//!
+//! The way down: no new connections and no new work; what runs may end by itself for a while; then
+//! faces answer what still runs; then connections are closed.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::face::Face;
+use super::limits::Limits;
+use super::pulse::Pulse;
+use super::reply::{self, Response};
+
+/// Wait after a failed accept (out of descriptors).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How long answers may take once faces were told to finish, and how long to be read.
+const FAREWELL: Duration = Duration::from_secs(2);
+const FLUSH: Duration = Duration::from_millis(300);
+
+/// What to serve.
+pub struct Options {
+    /// The first one that serves a path gets the request.
+    pub faces: Vec<Arc<dyn Face>>,
+    /// The bounds.
+    pub limits: Limits,
+}
+
+/// Counts one request until its response is over.
+pub struct Busy(Arc<watch::Sender<usize>>);
+
+impl Busy {
+    fn new(count: &Arc<watch::Sender<usize>>) -> Self {
+        count.send_modify(|count| *count += 1);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
+
+/// What all connections share.
+struct Shared {
+    options: Options,
+    busy: Arc<watch::Sender<usize>>,
+    closing: watch::Sender<bool>,
+}
+
+/// Serves until `shutdown` resolves and everything has come to its end.
+pub async fn serve(listener: TcpListener, options: Options, shutdown: impl Future<Output = ()>) {
+    let room = Arc::new(Semaphore::new(options.limits.connections));
+    let shared = Arc::new(Shared {
+        options,
+        busy: Arc::new(watch::Sender::new(0)),
+        closing: watch::Sender::new(false),
+    });
+    let mut connections = JoinSet::new();
+    tokio::pin!(shutdown);
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut shutdown => break,
+            Some(_) = connections.join_next() => {}
+            (stream, permit) = accept(&listener, &room) => {
+                let shared = Arc::clone(&shared);
+                connections.spawn(async move {
+                    connection(&shared, stream).await;
+                    drop(permit);
+                });
+            }
+        }
+    }
+    drop(listener);
+    shared.stop(&mut connections).await;
+}
+
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> (TcpStream, OwnedSemaphorePermit) {
+    loop {
+        // The semaphore is never closed; were it, waiting would be all there is to do.
+        let Ok(permit) = Arc::clone(room).acquire_owned().await else {
+            return std::future::pending().await;
+        };
+        match listener.accept().await {
+            Ok((stream, _peer)) => {
+                // Small answers must not wait for acknowledgements. Where it cannot be set they do.
+                let _ = stream.set_nodelay(true);
+                return (stream, permit);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection was not accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn connection(shared: &Arc<Shared>, stream: TcpStream) {
+    let limits = &shared.options.limits;
+    let service = service_fn(|request| {
+        let shared = Arc::clone(shared);
+        async move { Ok::<_, Infallible>(shared.answer(request).await) }
+    });
+    let stream = TokioIo::new(Pulse::new(stream, limits.write_silence));
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head_time)
+        .max_buf_size(limits.head_bytes);
+    let connection = builder.serve_connection(stream, service);
+    tokio::pin!(connection);
+    let mut closing = shared.closing.subscribe();
+    let closing = async {
+        // The sender lives as long as `shared`.
+        let _ = closing.wait_for(|closing| *closing).await;
+    };
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = closing => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        // Concerns its client only, who has gone or does not speak HTTP.
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+impl Shared {
+    async fn answer(&self, request: Request<Incoming>) -> Response {
+        let busy = Busy::new(&self.busy);
+        let method = request.method().clone();
+        // Without the query: keys are put there by mistake.
+        let path = request.uri().path().to_owned();
+        let face = self.options.faces.iter().find(|face| face.serves(&path));
+        let mut response = match face {
+            Some(face) => Arc::clone(face).answer(request).await,
+            None => reply::text(404, "not found\n"),
+        };
+        tracing::debug!(%method, %path, status = response.status().as_u16(), "answered");
+        response.body_mut().hold(busy);
+        response
+    }
+
+    async fn stop(&self, connections: &mut JoinSet<()>) {
+        let faces = &self.options.faces;
+        faces.iter().for_each(|face| face.refuse());
+        self.closing.send_replace(true);
+        if !self.quiet(self.options.limits.stop_grace).await {
+            faces.iter().for_each(|face| face.finish());
+            self.quiet(FAREWELL).await;
+        }
+        let flushed = async { while connections.join_next().await.is_some() {} };
+        // Whoever has not read the last answer by then does not want it.
+        let _ = timeout(FLUSH, flushed).await;
+        connections.shutdown().await;
+    }
+
+    /// Waits until no request is open.
+    async fn quiet(&self, time: Duration) -> bool {
+        let mut busy = self.busy.subscribe();
+        // The sender lives as long as `self`.
+        timeout(time, busy.wait_for(|count| *count == 0)).await.is_ok()
+    }
+}

@@ -1,0 +1,237 @@
+//! Sessions of the revisions that have them: each belongs to whoever began it, and ends by DELETE,
+//! when it was idle for too long, or with the server. A session is not idle while a request of it
+//! is being answered.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use holm_engine::{Engine, random_bytes};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::calls::{Calls, Over};
+use crate::http::Owner;
+use crate::mcp::dispatch::MAX_CALLS;
+use crate::mcp::revision::Revision;
+use crate::mcp::session::Session;
+
+/// How long sessions last and how many there may be.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionRules {
+    /// Idle time after which one ends.
+    pub idle: Duration,
+    /// Most of them at once.
+    pub limit: usize,
+}
+
+impl Default for SessionRules {
+    fn default() -> Self {
+        Self { idle: Duration::from_secs(3600), limit: 100 }
+    }
+}
+
+/// All sessions.
+pub struct Sessions {
+    engine: Engine,
+    default_template: Option<String>,
+    rules: SessionRules,
+    table: Mutex<HashMap<String, Arc<Entry>>>,
+}
+
+/// One session.
+pub struct Entry {
+    /// Its id, which only its owner may use.
+    pub id: String,
+    /// Its state.
+    pub session: Arc<Session>,
+    /// Its running calls.
+    pub calls: Arc<Calls>,
+    owner: Owner,
+    usage: Mutex<Usage>,
+}
+
+struct Usage {
+    /// Requests that are being answered.
+    requests: usize,
+    /// When the last of them ended.
+    since: Instant,
+}
+
+/// A session in use: it does not become idle while this exists.
+pub struct Held(Arc<Entry>);
+
+impl Deref for Held {
+    type Target = Entry;
+
+    fn deref(&self) -> &Entry {
+        &self.0
+    }
+}
+
+impl Held {
+    fn new(entry: &Arc<Entry>) -> Self {
+        entry.usage().requests += 1;
+        Self(Arc::clone(entry))
+    }
+}
+
+impl Clone for Held {
+    fn clone(&self) -> Self {
+        Self::new(&self.0)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut usage = self.0.usage();
+        usage.requests -= 1;
+        usage.since = Instant::now();
+    }
+}
+
+/// Why no session was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotOpened {
+    /// As many as are allowed exist.
+    #[error("all {0} sessions of this server are in use")]
+    Full(usize),
+    /// The system gives no random bytes for an id.
+    #[error("no session id could be made")]
+    NoId,
+}
+
+impl Sessions {
+    /// None yet.
+    #[must_use]
+    pub fn new(engine: Engine, default_template: Option<String>, rules: SessionRules) -> Self {
+        Self { engine, default_template, rules, table: Mutex::default() }
+    }
+
+    /// Begins one.
+    ///
+    /// # Errors
+    /// When there is no room for it.
+    pub fn open(&self, owner: Owner) -> Result<Held, NotOpened> {
+        self.sweep();
+        let id = fresh_id().ok_or(NotOpened::NoId)?;
+        let fallback = Revision::R2025_06_18;
+        let session = Session::new(self.engine.clone(), self.default_template.clone(), fallback);
+        let entry = Arc::new(Entry {
+            id: id.clone(),
+            session: Arc::new(session),
+            calls: Calls::new(MAX_CALLS),
+            owner,
+            usage: Mutex::new(Usage { requests: 0, since: Instant::now() }),
+        });
+        let mut table = self.table();
+        if table.len() >= self.rules.limit {
+            return Err(NotOpened::Full(self.rules.limit));
+        }
+        table.insert(id, Arc::clone(&entry));
+        Ok(Held::new(&entry))
+    }
+
+    /// The session of this id, if it is this owner's and not over.
+    #[must_use]
+    pub fn hold(&self, id: &str, owner: &Owner) -> Option<Held> {
+        let table = self.table();
+        let entry = table.get(id)?;
+        (entry.owner == *owner && !entry.is_idle(self.rules.idle)).then(|| Held::new(entry))
+    }
+
+    /// Ends a session; false where there is none of this id and owner. The work goes on where the
+    /// caller does not wait.
+    pub async fn end(&self, id: &str, owner: &Owner) -> bool {
+        let entry = {
+            let mut table = self.table();
+            match table.get(id) {
+                Some(entry) if entry.owner == *owner => table.remove(id),
+                _ => None,
+            }
+        };
+        let Some(entry) = entry else { return false };
+        let live = !entry.is_idle(self.rules.idle);
+        // A panic inside is in the log; the sandboxes then end with their leases.
+        let _ = close(entry, Over::Session).await;
+        live
+    }
+
+    /// Ends those that were idle for too long.
+    pub fn sweep(&self) {
+        let over: Vec<Arc<Entry>> = self
+            .table()
+            .extract_if(|_, entry| entry.is_idle(self.rules.idle))
+            .map(|(_, entry)| entry)
+            .collect();
+        for entry in over {
+            tracing::debug!("a session was idle for too long");
+            drop(close(entry, Over::Session));
+        }
+    }
+
+    /// How often to sweep.
+    #[must_use]
+    pub fn sweep_every(&self) -> Duration {
+        (self.rules.idle / 60).clamp(Duration::from_millis(10), Duration::from_secs(30))
+    }
+
+    /// Ends the calls of all sessions.
+    pub fn stop_calls(&self) {
+        for entry in self.table().values() {
+            entry.calls.end(Over::Server);
+        }
+    }
+
+    /// Ends all sessions. The engine destroys their sandboxes with itself.
+    pub async fn close(&self) {
+        let all: Vec<Arc<Entry>> = self.table().drain().map(|(_, entry)| entry).collect();
+        let closing: Vec<_> = all.into_iter().map(|entry| close(entry, Over::Server)).collect();
+        for closed in closing {
+            let _ = closed.await;
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<String, Arc<Entry>>> {
+        // Every change under the lock is one call of the map: it is whole even after a panic.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    fn usage(&self) -> MutexGuard<'_, Usage> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_idle(&self, time: Duration) -> bool {
+        let usage = self.usage();
+        usage.requests == 0 && usage.since.elapsed() >= time
+    }
+}
+
+/// Ends a session that is in the table no more, whether or not somebody waits for it.
+fn close(entry: Arc<Entry>, over: Over) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        entry.calls.end(over);
+        entry.calls.quiet().await;
+        entry.session.close().await;
+    })
+}
+
+/// 128 random bits in the form of a UUID of version 4, which some clients expect.
+fn fresh_id() -> Option<String> {
+    let mut bytes: [u8; 16] = random_bytes().ok()?;
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let mut id = String::with_capacity(36);
+    for (index, byte) in bytes.iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            id.push('-');
+        }
+        // Writing into a string cannot fail.
+        let _ = write!(id, "{byte:02x}");
+    }
+    Some(id)
+}

@@ -1,0 +1,206 @@
+//! Sessions: their begin, their owner, their end.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use holm_gateway::mcp::http::sessions::SessionRules;
+use serde_json::{Value, json};
+
+use crate::client::{assert_matches, run};
+use crate::site::{Site, call, request};
+use crate::world::reaches;
+
+fn ping() -> Value {
+    request(1, "ping", json!({}))
+}
+
+#[test]
+fn case_84_unknown_sessions_are_404_and_missing_ones_400() {
+    run(async {
+        let site = Site::new().await;
+        let session = site.session().await;
+        for (headers, status) in [
+            (vec![], 400),
+            (vec![("mcp-session-id", "00000000-0000-4000-8000-000000000000")], 404),
+            (vec![("mcp-session-id", "")], 404),
+            (vec![("mcp-session-id", "é")], 404),
+            (vec![("MCP-SESSION-ID", session.as_str())], 200),
+        ] {
+            let reply = site.post(&headers, ping()).await;
+            assert_eq!(reply.status, status, "{headers:?}");
+            if status != 200 {
+                assert_matches(&reply.json(), json!({"id": 1, "error": {"code": -32600}}));
+            }
+            let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+            let reply = site.post(&headers, initialized).await;
+            assert_eq!(reply.status, if status == 200 { 202 } else { status }, "{headers:?}");
+        }
+        let headers = [("mcp-session-id", session.as_str())];
+        assert_eq!(site.ask("DELETE", "/mcp", &[], b"").await.status, 400);
+        assert_eq!(site.ask("DELETE", "/mcp", &[("mcp-session-id", "x")], b"").await.status, 404);
+        assert_eq!(site.ask("DELETE", "/v1/mcp", &headers, b"").await.status, 200);
+        assert_eq!(site.ask("DELETE", "/mcp", &headers, b"").await.status, 404);
+        assert_eq!(site.post(&headers, ping()).await.status, 404);
+        site.session().await;
+    });
+}
+
+#[test]
+fn initialize_with_a_session_answers_inside_it() {
+    run(async {
+        let site = Site::new().await;
+        let session = site.session_of(&[], "2025-03-26").await;
+        let headers = [("mcp-session-id", session.as_str())];
+        let body = request(2, "initialize", json!({"protocolVersion": "2025-11-25"}));
+        let reply = site.post(&headers, body).await;
+        assert_eq!(reply.header("mcp-session-id"), Some(session.as_str()));
+        assert_eq!(reply.json()["result"]["protocolVersion"], "2025-11-25");
+        let body = json!({"jsonrpc": "2.0", "method": "initialize"});
+        assert_eq!(site.post(&[], body).await.status, 400, "a notification begins nothing");
+    });
+}
+
+#[test]
+fn initialize_falls_back_to_the_revision_of_this_transport() {
+    run(async {
+        let site = Site::new().await;
+        for (asked, given) in [
+            (json!({}), "2025-06-18"),
+            (json!({"protocolVersion": "1999-01-01"}), "2025-06-18"),
+            (json!({"protocolVersion": "2026-07-28"}), "2025-06-18"),
+            (json!({"protocolVersion": "2024-11-05"}), "2024-11-05"),
+            (json!({"protocolVersion": "2025-11-25"}), "2025-11-25"),
+        ] {
+            let reply = site.post(&[], request(1, "initialize", asked.clone())).await;
+            assert_eq!(reply.json()["result"]["protocolVersion"], given, "{asked}");
+        }
+    });
+}
+
+#[test]
+fn the_version_header_may_be_missing_but_not_unknown() {
+    run(async {
+        let site = Site::new().await;
+        let session = site.session().await;
+        for (version, status) in [
+            ("2024-11-05", 200),
+            ("2025-03-26", 200),
+            ("2025-06-18", 200),
+            ("2025-11-25", 200),
+            ("1999-01-01", 400),
+            ("", 400),
+        ] {
+            let headers = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", version)];
+            let reply = site.post(&headers, ping()).await;
+            assert_eq!(reply.status, status, "{version}: {reply:?}");
+            if status == 400 {
+                let expected = json!({"error": {"code": -32022, "data": {"requested": version}}});
+                assert_matches(&reply.json(), expected);
+            }
+        }
+    });
+}
+
+#[test]
+fn each_session_has_its_own_default_sandbox() {
+    run(async {
+        let site = Site::new().await;
+        let (one, two) = (site.session().await, site.session().await);
+        let command = json!({"command": "echo on"});
+        let first = site.tool(&one, "run_command", command.clone()).await;
+        let again = site.tool(&one, "run_command", command.clone()).await;
+        let other = site.tool(&two, "run_command", command).await;
+        assert_eq!(first["sandbox_id"], again["sandbox_id"]);
+        assert_ne!(first["sandbox_id"], other["sandbox_id"]);
+        assert_eq!(*site.world.alive.borrow(), 2);
+        site.ask("DELETE", "/mcp", &[("mcp-session-id", &one)], b"").await;
+        assert_eq!(*site.world.alive.borrow(), 1);
+        let gone = json!({"command": "echo on", "sandbox_id": first["sandbox_id"]});
+        let answer = site.tool(&two, "run_command", gone).await;
+        assert_matches(&answer, json!({"error": {"code": "sandbox_gone"}}));
+    });
+}
+
+#[test]
+fn the_hundred_and_first_session_is_refused_until_one_ends() {
+    run(async {
+        let site = Site::new().await;
+        let mut sessions = Vec::new();
+        for _ in 0..100 {
+            sessions.push(site.session().await);
+        }
+        let reply = site.post(&[], request("late", "initialize", json!({}))).await;
+        assert_eq!((reply.status, reply.header("mcp-session-id")), (503, None));
+        assert_matches(&reply.json(), json!({"id": "late", "error": {"code": -32000}}));
+        let headers = [("mcp-session-id", sessions[0].as_str())];
+        assert_eq!(site.post(&headers, ping()).await.status, 200, "the others go on");
+        site.ask("DELETE", "/mcp", &headers, b"").await;
+        site.session().await;
+    });
+}
+
+#[test]
+fn idle_sessions_end_with_their_sandboxes() {
+    run(async {
+        let idle = Duration::from_millis(100);
+        let site = Site::with(|setup| setup.sessions = SessionRules { idle, limit: 1 }).await;
+        let session = site.session().await;
+        site.tool(&session, "create_sandbox", json!({})).await;
+        // Nobody asks for anything: the server sees it by itself.
+        reaches(&site.world.alive, 0).await;
+        assert_eq!(site.post(&[("mcp-session-id", &session)], ping()).await.status, 404);
+        site.session().await;
+    });
+}
+
+#[test]
+fn a_session_is_not_idle_while_a_call_runs() {
+    run(async {
+        let idle = Duration::from_millis(50);
+        let site = Site::with(|setup| setup.sessions = SessionRules { idle, limit: 2 }).await;
+        let long = site.session().await;
+        let mut wire = site.running(&long, 1, "gate").await;
+        // Another session, begun later, has its whole idle time while the call runs.
+        let short = site.session().await;
+        site.tool(&short, "create_sandbox", json!({})).await;
+        reaches(&site.world.alive, 1).await;
+        site.world.gate.send_replace(true);
+        let reply = wire.reply().await;
+        assert_matches(&reply.json(), json!({"id": 1, "result": {"isError": false}}));
+    });
+}
+
+#[test]
+fn case_59_delete_ends_running_calls() {
+    run(async {
+        let site = Site::new().await;
+        let session = site.session().await;
+        let mut wire = site.running(&session, 1, "hang").await;
+        let reply = site.ask("DELETE", "/mcp", &[("mcp-session-id", &session)], b"").await;
+        assert_eq!(reply.status, 200);
+        assert_eq!((*site.world.running.borrow(), *site.world.alive.borrow()), (0, 0));
+        let told = wire.reply().await.json();
+        let error = json!({"error": {"code": "sandbox_gone"}});
+        assert_matches(
+            &told,
+            json!({"id": 1, "result": {"isError": true, "structuredContent": error}}),
+        );
+    });
+}
+
+#[test]
+fn delete_while_a_sandbox_is_made_leaves_nothing() {
+    run(async {
+        let site = Site::new().await;
+        let session = site.session().await;
+        site.world.may_create.send_replace(false);
+        let mut wire = site.wire().await;
+        let headers = [("mcp-session-id", session.as_str())];
+        let body = call(1, "create_sandbox", json!({})).to_string();
+        wire.send("POST", "/mcp", &headers, body.as_bytes()).await;
+        reaches(&site.world.creating, 1).await;
+        site.ask("DELETE", "/mcp", &headers, b"").await;
+        reaches(&site.world.creating, 0).await;
+        assert_eq!(site.world.made.load(Ordering::Relaxed), 0);
+    });
+}

@@ -1,0 +1,50 @@
+//! Arguments of `holm serve`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// Arguments of `holm serve`.
+#[derive(Debug, Default, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ServeArgs {
+    /// Address to listen at (default: 127.0.0.1); others than loopback need a token
+    #[arg(long, value_name = "ADDR")]
+    pub bind: Option<IpAddr>,
+
+    /// Port to listen at; 0 takes a free one (default: 9000)
+    #[arg(long, value_name = "N")]
+    pub port: Option<u16>,
+
+    /// Directory for disk images and layers
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+
+    /// How clients are let in (default: token where one is set, else none)
+    #[arg(long, value_name = "MODE", value_enum)]
+    pub auth: Option<AuthMode>,
+
+    /// Template of sandboxes that name none (default: host)
+    #[arg(long, value_name = "NAME")]
+    pub template: Option<String>,
+
+    /// Most sandboxes that may run at once (default: 20)
+    #[arg(long, value_name = "COUNT")]
+    pub max_sandboxes: Option<usize>,
+}
+
+/// How clients are let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AuthMode {
+    /// Everybody who reaches the port; on loopback only
+    None,
+    /// Whoever sends the token of HOLM_AUTH_TOKEN
+    Token,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  holm serve                                          on http://127.0.0.1:9000/mcp
+  HOLM_AUTH_TOKEN=$(openssl rand -base64 32) holm serve --bind 0.0.0.0
+  claude mcp add --transport http holm http://127.0.0.1:9000/mcp";

@@ -1,0 +1,120 @@
+//! `holm serve`: the service over HTTP, with an embedded engine.
+
+mod announce;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use holm_engine::{Engine, EngineSettings};
+use holm_gateway::http::face::Face;
+use holm_gateway::http::health::Health;
+use holm_gateway::http::origin::Origins;
+use holm_gateway::http::{self, Access, Door, Limits, Options};
+use holm_gateway::mcp::http::KEEP_ALIVE;
+use holm_gateway::mcp::http::sessions::SessionRules;
+use holm_gateway::mcp::{HttpOptions, McpFace, Server};
+use holm_runtime::LinuxDriver;
+use tokio::sync::oneshot;
+
+use super::host;
+use super::signals::Signals;
+use crate::exit::{self, Failure};
+use crate::output;
+use crate::settings::ServeSettings;
+
+pub(super) fn run(settings: ServeSettings) -> Result<u8, Failure> {
+    host::start_log(&settings.host, settings.log_colours)?;
+    let mut engine_settings = EngineSettings::default();
+    if let Some(count) = settings.max_sandboxes {
+        engine_settings.max_sandboxes = count;
+    }
+    // First, so that a port in use is said before anything is made.
+    let listener = listen(settings.address).map_err(|error| not_listening(&settings, &error))?;
+    let driver = host::driver(&settings.host, &engine_settings)?;
+    let event_loop = host::event_loop()?;
+    let result = event_loop.block_on(serve(driver, engine_settings, settings, listener));
+    event_loop.shutdown_background();
+    result
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+fn not_listening(settings: &ServeSettings, error: &io::Error) -> Failure {
+    let failure = Failure::new(format!("cannot listen at {}: {error}", settings.address));
+    match error.kind() {
+        io::ErrorKind::AddrInUse => failure.hint("choose another one with --port; 0 takes any"),
+        io::ErrorKind::PermissionDenied => failure.hint("ports below 1024 need more rights"),
+        _ => failure,
+    }
+}
+
+async fn serve(
+    driver: LinuxDriver,
+    engine_settings: EngineSettings,
+    settings: ServeSettings,
+    listener: TcpListener,
+) -> Result<u8, Failure> {
+    let mut signals = Signals::catch()?;
+    let listening = listener.local_addr().and_then(|address| {
+        tokio::net::TcpListener::from_std(listener).map(|listener| (address, listener))
+    });
+    let (address, listener) = listening.map_err(|error| not_listening(&settings, &error))?;
+    let engine = Engine::new(Arc::new(driver), engine_settings);
+    let limits = Limits::default();
+    let origins = Origins::new(address, settings.allowed_origins.clone());
+    let mcp = McpFace::start(HttpOptions {
+        engine: engine.clone(),
+        server: Arc::new(Server::new()),
+        default_template: settings.template.clone(),
+        door: Arc::new(Door::new(origins, settings.access.clone())),
+        limits: limits.clone(),
+        sessions: SessionRules::default(),
+        keep_alive: KEEP_ALIVE,
+    });
+    let faces: Vec<Arc<dyn Face>> =
+        vec![Arc::new(Health::default()), Arc::clone(&mcp) as Arc<dyn Face>];
+    warn_of(&settings.access);
+    output::print(&announce::text(address, &settings))?;
+    tracing::info!(%address, "serving");
+
+    let (stop, stopped) = oneshot::channel::<()>();
+    let ending = async {
+        let stopped = async {
+            // An error means the same: whoever could send it has gone.
+            let _ = stopped.await;
+        };
+        http::serve(listener, Options { faces, limits }, stopped).await;
+        mcp.close().await;
+        engine.shutdown().await;
+    };
+    tokio::pin!(ending);
+    tokio::select! {
+        () = &mut ending => return Ok(exit::SUCCESS),
+        () = signals.next() => {}
+    }
+    tracing::info!("stopping: no new work; running calls may finish");
+    // Nobody listens when it has ended by itself.
+    let _ = stop.send(());
+    tokio::select! {
+        () = ending => Ok(exit::SUCCESS),
+        () = signals.next() => {
+            // The launcher removes what is left as soon as this process is gone.
+            Err(Failure::new("ended by a second signal, before everything had come to its end"))
+        }
+    }
+}
+
+fn warn_of(access: &Access) {
+    match access {
+        Access::Open => tracing::warn!(
+            "authentication is off: every program on this machine can use this service"
+        ),
+        Access::Token(None) => tracing::warn!("the token is blank: every request is refused"),
+        _ => {}
+    }
+}
