@@ -9,16 +9,7 @@ use crate::Error;
 /// # Errors
 /// When the system gives none.
 pub fn random_bytes<const N: usize>() -> Result<[u8; N], Error> {
-    let mut bytes = [0; N];
-    let mut filled = 0;
-    while filled < N {
-        match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
-            Ok(count) => filled += count,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(Error::internal("getrandom", &errno)),
-        }
-    }
-    Ok(bytes)
+    Ok(holm_store::random_bytes()?)
 }
 
 impl From<IdError> for Error {

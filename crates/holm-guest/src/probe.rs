@@ -44,7 +44,7 @@ pub async fn current(guest: &std::rc::Rc<Guest>) -> Result<Probe> {
 ///
 /// # Errors
 /// When no command can be started.
-pub async fn measure(guest: &std::rc::Rc<Guest>) -> Result<Probe> {
+async fn measure(guest: &std::rc::Rc<Guest>) -> Result<Probe> {
     let user = guest.users.find("")?;
     let command = Command {
         argv: vec!["probe".to_owned()],

@@ -10,9 +10,8 @@ use crate::channel::Channel;
 use crate::disk::{self, Disk};
 use crate::driver::Shape;
 use crate::failure::{Attempt, Failure};
+use crate::helper;
 use crate::step::Fault;
-use crate::sys;
-use crate::sys::process::{Forked, Parentage, fork_into};
 
 /// A disk on its way, from which one builder takes it. What nobody takes goes with the channel.
 #[derive(Debug)]
@@ -33,17 +32,12 @@ impl DiskAhead {
     /// Starts the child. None when that fails, which costs time and nothing else.
     pub(crate) fn start(data_dir: &Path, shape: Shape, fault: Option<Fault>) -> Option<Self> {
         let (ours, theirs) = Channel::pair().ok()?;
-        match fork_into(0, Parentage::Child, None).ok()? {
-            Forked::Child => {
-                sys::signals::reset();
-                sys::fds::silence();
-                sys::fds::close_others(&[0, 1, 2, theirs.as_raw_fd()]);
-                let _ = rustix::thread::set_name(c"holm-disk");
-                make(data_dir, shape, fault, &theirs);
-                sys::process::exit_now(0)
-            }
-            Forked::Parent(..) => Some(Self { channel: ours, shape }),
-        }
+        helper::start(c"holm-disk", &[theirs.as_raw_fd()], || {
+            make(data_dir, shape, fault, &theirs);
+            Ok(())
+        })
+        .ok()?;
+        Some(Self { channel: ours, shape })
     }
 
     /// True when it is one for that shape.

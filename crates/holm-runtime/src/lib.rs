@@ -10,6 +10,7 @@ mod disk_ahead;
 pub mod doctor;
 pub mod driver;
 mod failure;
+mod helper;
 pub mod ids;
 mod instance;
 mod jail;

@@ -17,8 +17,11 @@ pub struct IdError {
     pub prefix: &'static str,
 }
 
-/// Random bytes from the kernel.
-pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], StoreError> {
+/// Random bytes from the kernel, good enough for secrets.
+///
+/// # Errors
+/// When the system gives none.
+pub fn random_bytes<const N: usize>() -> Result<[u8; N], StoreError> {
     let mut bytes = [0; N];
     let mut filled = 0;
     while filled < N {

@@ -34,7 +34,9 @@ mod store;
 pub use account::{Account, AccountLimits};
 pub use audit::{AuditEvent, DETAIL_MAX, Outcome};
 pub use error::{Source, StoreError};
-pub use id::{AccountId, AuditId, EntryId, EventId, IdError, KeyId, NodeId, SandboxId};
+pub use id::{
+    AccountId, AuditId, EntryId, EventId, IdError, KeyId, NodeId, SandboxId, random_bytes,
+};
 pub use key::{Key, KeyHash, KeyHasher, KeyScope, KeyStatus, KeyText, TOUCH_SECONDS};
 pub use ledger::{Charged, Credit, Entry, EntryKind, LedgerCheck, Usage};
 pub use memory::MemoryStore;

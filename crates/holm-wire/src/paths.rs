@@ -35,8 +35,6 @@ pub mod guest {
     pub const RUN: &str = "/holm.guest.v1.Guest/Run";
     /// Unary: [`crate::guest::ListTreeRequest`] → [`crate::guest::ListTreeResponse`].
     pub const LIST_TREE: &str = "/holm.guest.v1.Guest/ListTree";
-    /// Unary: empty → [`crate::guest::Probe`].
-    pub const PROBE: &str = "/holm.guest.v1.Guest/Probe";
     /// `GET`/`PUT` with `path`, `user`, and on `PUT` `mode` (octal); body = the file's bytes.
     /// `GET` also takes `offset` and `limit` and answers `x-holm-size`, `x-holm-mode`.
     pub const FILE: &str = "/holm/v1/file";

@@ -23,17 +23,13 @@ const MOST: usize = 1000;
 
 /// `POST /files/compose`.
 pub async fn compose(guest: Shared, request: Request<Incoming>) -> Response<Reply> {
-    let files = guest.files.clone();
     let result = async {
         let caller = rpc::user(request.headers())?;
         join(&guest, &caller, rpc::unary(request).await?).await
     };
     match result.await {
         Ok(written) => rpc::reply(Ok(written)),
-        Err(error) => {
-            files.settled().await;
-            failure(&error)
-        }
+        Err(error) => failure(&error),
     }
 }
 

@@ -84,8 +84,6 @@ pub async fn upload(guest: Shared, request: Request<Incoming>) -> Response<Reply
     match store(&guest, &head, &mut content).await {
         Ok(written) => rpc::reply(Ok(written)),
         Err(error) => {
-            // What was begun is gone before the caller is told.
-            guest.files.settled().await;
             discard(content.body()).await;
             failure(&error)
         }

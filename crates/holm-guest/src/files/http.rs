@@ -212,8 +212,6 @@ pub async fn upload(guest: Shared, request: Request<Incoming>) -> Response<Reply
     }
     .await;
     if result.is_err() {
-        // What was begun is gone before the caller is told.
-        guest.files.settled().await;
         discard(&mut body).await;
     }
     rpc::reply(result)

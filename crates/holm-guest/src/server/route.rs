@@ -11,7 +11,7 @@ use super::body::{Reply, respond};
 use super::rpc::{failure, first_message, reply, stream_failure, unary};
 use crate::errors::Result;
 use crate::state::Shared;
-use crate::{command, files, metrics, probe, settings, tunnel};
+use crate::{command, files, metrics, settings, tunnel};
 
 /// Answers one request.
 pub async fn answer(guest: Shared, request: Request<Incoming>) -> Response<Reply> {
@@ -26,7 +26,8 @@ pub async fn answer(guest: Shared, request: Request<Incoming>) -> Response<Reply
         return call(guest, &path, request).await;
     }
     let method = request.method().clone();
-    match (&method, path.as_str()) {
+    let pool = guest.files.clone();
+    let reply = match (&method, path.as_str()) {
         (&Method::GET, paths::http::HEALTH) => respond(204, "text/plain", ""),
         (&Method::GET, paths::http::METRICS) => reply(Ok(metrics::read(&guest))),
         (&Method::GET, paths::http::ENVS) => reply(settings::environment(&guest, &request)),
@@ -41,7 +42,12 @@ pub async fn answer(guest: Shared, request: Request<Incoming>) -> Response<Reply
         _ => {
             respond(404, "application/json", r#"{"code":"unimplemented","message":"no such call"}"#)
         }
+    };
+    if !reply.status().is_success() {
+        // What a failed upload had begun is gone before the caller is told.
+        pool.settled().await;
     }
+    reply
 }
 
 async fn call(guest: Shared, path: &str, request: Request<Incoming>) -> Response<Reply> {
@@ -68,9 +74,6 @@ async fn call(guest: Shared, path: &str, request: Request<Incoming>) -> Response
         paths::guest::LIST_TREE => {
             let list = async |q: ListTreeRequest| files::list_tree::list(&guest, q).await;
             reply(with(request, list).await)
-        }
-        paths::guest::PROBE => {
-            reply(with(request, async |_: Empty| probe::measure(&guest).await).await)
         }
         paths::process::LIST => {
             reply(with(request, async |_: Empty| Ok(guest.processes.list())).await)

@@ -8,6 +8,7 @@ use holm_wire::filesystem::{
     EntryResponse, EventType, FileType, ListDirRequest, ListDirResponse, MoveRequest, PathRequest,
     WatchRequest, Watcher, WatcherEvents,
 };
+use holm_wire::guest::Configure;
 use holm_wire::{ENVD_VERSION, paths::filesystem as at, process::Empty};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -160,7 +161,8 @@ fn health_metrics_and_variables() {
         let envs: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(envs["HOLM_SANDBOX"], "1");
         assert_eq!(ENVD_VERSION, "0.6.4");
-        let probe = guest.client.probe().await.unwrap();
+        let configured = guest.client.configure(&Configure::default()).await.unwrap();
+        let probe = configured.measured;
         assert!(
             probe.no_new_privs && probe.disk_bytes > 0 && probe.namespaces.len() >= 6,
             "{probe:?}"

@@ -7,13 +7,13 @@ use crate::cgroup::{self, Tree};
 use crate::disk;
 use crate::disk_ahead::DiskAhead;
 use crate::failure::{Attempt, Failure};
+use crate::helper;
 use crate::ids::{self, IdMap, IdRanges};
 use crate::instance::{self, Instance};
 use crate::message::Facts;
 use crate::options::Settings;
 use crate::seccomp::Program;
 use crate::sys;
-use crate::sys::process::{Forked, Parentage, fork_into};
 
 use super::guest;
 use super::janitor::Janitor;
@@ -30,6 +30,7 @@ pub(super) struct Host {
     program: &'static [u8],
     sealed: Option<OwnedFd>,
     pub ranges: IdRanges,
+    machine_root: bool,
     /// The launcher's own UTS namespace, where it may enter others.
     pub own_uts: Option<OwnedFd>,
     /// The disk of the one sandbox that there will be.
@@ -52,6 +53,7 @@ impl Host {
         } else {
             disk::kind()
         };
+        let machine_root = ids::is_machine_root();
         // First of all, so that everything else happens meanwhile. Where the template is made anew
         // or the data directory is, there is no hurry.
         let wanted = settings.blanks > 0 && !settings.refill && disk == disk::Kind::Image;
@@ -75,7 +77,8 @@ impl Host {
             program,
             sealed: None,
             ranges: IdRanges::default(),
-            own_uts: super::namer::own_uts()?,
+            own_uts: super::namer::own_uts(machine_root)?,
+            machine_root,
             disk_ahead,
             janitor: None,
             disks: Vec::new(),
@@ -117,7 +120,7 @@ impl Host {
 
     /// Ids for one more sandbox.
     pub(super) fn take_ids(&mut self) -> Result<IdMap, Failure> {
-        if !ids::is_machine_root() {
+        if !self.machine_root {
             return Ok(ids::for_user());
         }
         let start = self.ranges.take(ids::LOCK_DIR.as_ref())?;
@@ -208,7 +211,8 @@ impl Host {
             return;
         }
         // Where it fails the next start tries again.
-        self.sweeper = helper(|| drop(instance::sweep(&self.settings)));
+        let sweep = || instance::sweep(&self.settings);
+        self.sweeper = helper::start(c"holm-sweep", &[], sweep).ok();
     }
 
     /// How long until the host's files are due to be looked at again. None for a launcher that
@@ -222,7 +226,8 @@ impl Host {
     pub(super) fn look_if_due(&mut self) {
         if self.until_next_look().is_some_and(|left| left.is_zero()) {
             self.next_look = Instant::now() + LOOK_EVERY;
-            self.looker = helper(|| drop(crate::template::refresh(&self.settings.data_dir)));
+            let look = || crate::template::refresh(&self.settings.data_dir).map(drop);
+            self.looker = helper::start(c"holm-look", &[], look).ok();
         }
     }
 
@@ -239,21 +244,6 @@ impl Host {
 
 /// Before the last look is too old for a builder (`template::hide`).
 const LOOK_EVERY: Duration = Duration::from_secs(480);
-
-/// A child for work beside ours, without any of our descriptors. None when it cannot be made.
-fn helper(work: impl FnOnce()) -> Option<i32> {
-    match fork_into(0, Parentage::Child, None) {
-        Ok(Forked::Child) => {
-            sys::signals::reset();
-            sys::fds::silence();
-            sys::fds::close_others(&[0, 1, 2]);
-            work();
-            sys::process::exit_now(0)
-        }
-        Ok(Forked::Parent(pid, _)) => Some(pid.as_raw_nonzero().get()),
-        Err(_) => None,
-    }
-}
 
 /// Processors that we may use, each used by nobody yet.
 fn processors() -> Vec<(usize, u32)> {

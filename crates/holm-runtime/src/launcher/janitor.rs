@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::channel::Channel;
 use crate::failure::{Attempt, Failure};
+use crate::helper;
 use crate::sys;
-use crate::sys::process::{Forked, Parentage, fork_into};
 
 /// The helper.
 pub(super) struct Janitor {
@@ -20,16 +20,12 @@ pub(super) struct Janitor {
 impl Janitor {
     pub(super) fn start() -> Result<Self, Failure> {
         let (ours, theirs) = Channel::pair().tried("make a channel")?;
-        match fork_into(0, Parentage::Child, None).tried("start the janitor")? {
-            Forked::Child => {
-                sys::signals::reset();
-                sys::fds::silence();
-                sys::fds::close_others(&[0, 1, 2, theirs.as_raw_fd()]);
-                let _ = rustix::thread::set_name(c"holm-janitor");
-                work(&theirs)
-            }
-            Forked::Parent(pid, _) => Ok(Self { pid: pid.as_raw_nonzero().get(), channel: ours }),
-        }
+        let pid = helper::start(c"holm-janitor", &[theirs.as_raw_fd()], || {
+            work(&theirs);
+            Ok(())
+        })
+        .tried("start the janitor")?;
+        Ok(Self { pid, channel: ours })
     }
 
     /// Hands a disk over. Gives it back when the helper is gone.
@@ -64,7 +60,7 @@ enum Word {
     Now,
 }
 
-fn work(channel: &Channel) -> ! {
+fn work(channel: &Channel) {
     let mut disks = Vec::new();
     while let Ok(Some((word, more))) = channel.receive::<Word>() {
         disks.extend(more);
@@ -76,5 +72,4 @@ fn work(channel: &Channel) -> ! {
             }
         }
     }
-    sys::process::exit_now(0)
 }

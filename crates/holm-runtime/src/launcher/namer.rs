@@ -10,9 +10,9 @@ use rustix::thread::{LinkNameSpaceType, ThreadNameSpaceType};
 use super::host::Host;
 use super::slot::Slot;
 use crate::failure::{Attempt, Failure};
+use crate::helper;
 use crate::step::{Step, perform};
 use crate::sys;
-use crate::sys::process::{Forked, Parentage, fork_into};
 
 impl Host {
     /// Names the sandbox, or starts a child that does, whose exit says whether it worked.
@@ -27,26 +27,18 @@ impl Host {
             slot.nameless = false;
             return Ok(());
         }
-        match fork_into(0, Parentage::Child, None).tried("start the namer")? {
-            Forked::Child => {
-                sys::signals::reset();
-                sys::fds::close_others(&[0, 1, 2, init.as_raw_fd()]);
-                let _ = rustix::thread::set_name(c"holm-namer");
-                let outcome = perform(fault, Step::Name, || name(init, hostname));
-                sys::process::exit_now(outcome.map_or(1, |()| 0))
-            }
-            Forked::Parent(pid, _) => {
-                slot.namer = Some(pid.as_raw_nonzero().get());
-                Ok(())
-            }
-        }
+        let pid = helper::start(c"holm-namer", &[init.as_raw_fd()], || {
+            perform(fault, Step::Name, || name(init, hostname))
+        });
+        slot.namer = Some(pid.tried("start the namer")?);
+        Ok(())
     }
 }
 
 /// This process's own UTS namespace, for one that may leave it.
-pub(super) fn own_uts() -> Result<Option<OwnedFd>, Failure> {
+pub(super) fn own_uts(machine_root: bool) -> Result<Option<OwnedFd>, Failure> {
     use rustix::fs::{Mode, OFlags};
-    if !crate::ids::is_machine_root() {
+    if !machine_root {
         return Ok(None);
     }
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;

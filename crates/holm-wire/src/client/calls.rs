@@ -95,14 +95,6 @@ impl GuestClient {
         self.unary(paths::guest::LIST_TREE, "", request, limits).await
     }
 
-    /// Asks the guest what it measures about its confinement.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn probe(&self) -> Result<guest::Probe, ClientError> {
-        self.unary(paths::guest::PROBE, "", &process::Empty {}, CallLimits::default()).await
-    }
-
     /// One entry's facts.
     ///
     /// # Errors

@@ -7,10 +7,9 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::sync::mpsc;
 
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
-use crate::common::{GUARD, Home, as_root, as_rootless, until};
+use crate::common::{GUARD, Home, as_root, as_rootless, open_terminal, until};
 
 as_root!(
     the_command_gets_a_terminal,
@@ -31,14 +30,8 @@ struct Terminal {
 
 impl Terminal {
     fn run(home: &Home, script: &str) -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
-            .expect("a terminal can be made");
-        grantpt(&master).expect("it is ours");
-        unlockpt(&master).expect("it is ours");
-        let name = ptsname(&master, Vec::new()).expect("it has a name");
-        let name = name.to_str().expect("its name is text");
+        let (master, slave) = open_terminal();
         tcsetwinsize(&master, size(33, 101)).expect("it has a size");
-        let slave = File::options().read(true).write(true).open(name).expect("it can be opened");
         // Standard error stays on a pipe: what is on the terminal came through the command's own.
         let mut command = home.command_of("/usr/bin/setsid".as_ref());
         command.arg("--ctty").arg(&home.program).args(["run", "--", "sh", "-c", script]);

@@ -13,6 +13,7 @@ mod mcp;
 mod proc;
 mod result;
 mod serve;
+mod terminal;
 mod wait;
 
 pub use cc::static_program;
@@ -21,6 +22,7 @@ pub use mcp::{GUARD, Mcp};
 pub use proc::{children, command_line, descendants, is_alive, memory_peak, state};
 pub use result::{Run, Tool};
 pub use serve::{Answer, Serve, receive};
+pub use terminal::open_terminal;
 pub use wait::{until, until_within};
 
 pub use serde_json::{Value, json};

@@ -10,10 +10,9 @@ use std::thread::{self, JoinHandle};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::net::{Shutdown, shutdown};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
-use crate::common::{Home, Value, as_root, as_rootless, json, until};
+use crate::common::{Home, Value, as_root, as_rootless, json, open_terminal, until};
 
 as_root!(every_form_gets_two_replies, nobody_who_shares_a_stream_finds_it_non_blocking);
 as_rootless!(every_form_gets_two_replies);
@@ -47,13 +46,7 @@ fn sockets() -> Ends {
 }
 
 fn terminal() -> Ends {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
-        .expect("a terminal can be made");
-    grantpt(&master).expect("it is ours");
-    unlockpt(&master).expect("it is ours");
-    let name = ptsname(&master, Vec::new()).expect("it has a name");
-    let name = name.to_str().expect("its name is text");
-    let slave = File::options().read(true).write(true).open(name).expect("it can be opened");
+    let (master, slave) = open_terminal();
     let mut modes = tcgetattr(&slave).expect("it has modes");
     modes.local_modes.remove(LocalModes::ECHO);
     tcsetattr(&slave, OptionalActions::Now, &modes).expect("it takes modes");
