@@ -100,6 +100,12 @@ pub fn json(status: u16, value: &Value) -> Response {
     respond(status, Some("application/json"), whole(value.to_string()))
 }
 
+/// JSON that is written already.
+#[must_use]
+pub fn json_bytes(status: u16, json: impl Into<Bytes>) -> Response {
+    respond(status, Some("application/json"), whole(json))
+}
+
 /// A sentence.
 #[must_use]
 pub fn text(status: u16, sentence: &'static str) -> Response {
