@@ -76,6 +76,8 @@ pub struct Doc {
 pub struct Surroundings {
     /// Takes bodies in.
     pub intake: Intake,
+    /// Template of sandboxes whose creator names none; the engine's default where absent.
+    pub default_template: Option<Arc<str>>,
     /// How often a stream without news says that it lives.
     pub keep_alive: Duration,
     /// Most bytes of a raw upload.

@@ -28,6 +28,8 @@ pub struct RestOptions {
     pub door: Arc<Door>,
     /// The bounds of bodies.
     pub limits: Limits,
+    /// Template of sandboxes whose creator names none; the engine's default where absent.
+    pub default_template: Option<String>,
     /// Most bytes of a raw upload; the sandbox's disk bounds it as well.
     pub upload_bytes: u64,
     /// How often a stream without news says that it lives.
@@ -39,7 +41,8 @@ impl RestOptions {
     #[must_use]
     pub fn new(engine: Engine, door: Arc<Door>, limits: Limits) -> Self {
         let keep_alive = Duration::from_secs(15);
-        Self { engine, door, limits, upload_bytes: 16 << 30, keep_alive }
+        let (default_template, upload_bytes) = (None, 16 << 30);
+        Self { engine, door, limits, default_template, upload_bytes, keep_alive }
     }
 }
 
@@ -66,14 +69,19 @@ impl RestFace {
     /// The face.
     #[must_use]
     pub fn new(options: RestOptions) -> Arc<Self> {
-        let RestOptions { engine, door, limits, upload_bytes, keep_alive } = options;
         let over = watch::Sender::new(false);
-        let intake = Intake::new(&limits);
+        let surroundings = Surroundings {
+            intake: Intake::new(&options.limits),
+            default_template: options.default_template.map(Into::into),
+            keep_alive: options.keep_alive,
+            upload_bytes: options.upload_bytes,
+            over: over.subscribe(),
+        };
         Arc::new(Self {
-            engine,
-            door,
+            engine: options.engine,
+            door: options.door,
             endpoints: endpoints(),
-            surroundings: Surroundings { intake, keep_alive, upload_bytes, over: over.subscribe() },
+            surroundings,
             stopping: AtomicBool::new(false),
             over,
         })

@@ -330,7 +330,9 @@ async fn create(call: Call<Fixed, NoQuery, Json<SandboxCreate>>) -> Result<Made<
         return Err(Failure::invalid(text));
     }
     let wanted = CreateSandbox {
-        template: asked.template,
+        template: asked
+            .template
+            .or_else(|| call.surroundings.default_template.as_deref().map(str::to_owned)),
         size: asked.size.map(|size| size.as_str().to_owned()),
         cpu: asked.cpu.and_then(|cpu| u32::try_from(cpu.0).ok()),
         memory_mb: asked.memory_mb.map(|memory| memory.0),

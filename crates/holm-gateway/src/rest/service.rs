@@ -240,7 +240,11 @@ async fn info(call: Call<Fixed, NoQuery, Nothing>) -> Result<Answer<ServiceInfo>
         enforced: info.enforced,
         missing: info.missing,
         templates: info.templates,
-        default_template: info.default_template,
+        default_template: call
+            .surroundings
+            .default_template
+            .as_deref()
+            .map_or(info.default_template, str::to_owned),
         network: info.network,
     }))
 }
