@@ -80,8 +80,6 @@ pub struct Surroundings {
     pub default_template: Option<Arc<str>>,
     /// How often a stream without news says that it lives.
     pub keep_alive: Duration,
-    /// Most bytes of a raw upload.
-    pub upload_bytes: u64,
     /// Becomes true when the service does not wait any longer for what runs.
     pub over: watch::Receiver<bool>,
 }

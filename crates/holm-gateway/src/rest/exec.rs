@@ -8,9 +8,11 @@ use hyper::Method;
 use schemars::JsonSchema;
 use schemars::generate::SchemaGenerator;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::endpoint::{About, Call, Endpoint};
-use super::failure::{Failure, encode};
+use super::events::{self, ExecExit, ExecText};
+use super::failure::{ErrorBody, Failure, encode};
 use super::input::{Json, NoQuery, Object};
 use super::number::Whole;
 use super::output::{Answer, AnswerDoc, Output};
@@ -135,17 +137,33 @@ pub enum ExecAnswer {
     Ended(Box<ExecResult>),
     /// It runs in the background.
     Started(ExecStarted),
+    /// It runs, and is told event by event.
+    Following(Response),
 }
 
 impl Output for ExecAnswer {
     fn describe(generator: &mut SchemaGenerator) -> Vec<AnswerDoc> {
         let ended = schema::of::<ExecResult>(generator);
         let started = schema::of::<ExecStarted>(generator);
+        // What the events carry; the document names the types.
+        let data = [
+            schema::of::<ExecText>(generator),
+            schema::of::<ExecExit>(generator),
+            schema::of::<ErrorBody>(generator),
+        ];
+        let events = json!({
+            "type": "string",
+            "description": "Server-sent events, each with JSON as its data: `stdout` and `stderr` \
+                (ExecText), `exit` (ExecExit), `error` (Error). Comments keep a silent stream \
+                alive.",
+            "contentMediaType": "text/event-stream",
+            "x-event-data": {"oneOf": data},
+        });
         vec![
             AnswerDoc {
                 status: 200,
                 description: "It ended, however it ended: a command that fails is no error.",
-                content: vec![("application/json", ended)],
+                content: vec![("application/json", ended), ("text/event-stream", events)],
             },
             AnswerDoc {
                 status: 202,
@@ -159,6 +177,7 @@ impl Output for ExecAnswer {
         match self {
             Self::Ended(result) => reply::json_bytes(200, encode(&result)),
             Self::Started(started) => reply::json_bytes(202, encode(&started)),
+            Self::Following(response) => response,
         }
     }
 }
@@ -266,11 +285,14 @@ pub fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-async fn exec(
-    call: Call<SandboxId, NoQuery, Json<ExecRequest>>,
-) -> Result<ExecAnswer, Failure> {
+async fn exec(call: Call<SandboxId, NoQuery, Json<ExecRequest>>) -> Result<ExecAnswer, Failure> {
     let asked = call.body.0;
     let background = asked.background.unwrap_or(false);
+    if background && asked.stream == Some(true) {
+        let text = "`background` and `stream` exclude each other: nobody follows what runs there";
+        return Err(Failure::invalid(text));
+    }
+    let follow = events::wanted(&call.headers, asked.stream);
     let wanted = RunCommand {
         command: Command::Shell(asked.command),
         cwd: asked.cwd,
@@ -284,6 +306,11 @@ async fn exec(
     if background {
         let pid = engine.exec_background(&id, wanted).await?.pid;
         return Ok(ExecAnswer::Started(ExecStarted { sandbox_id: id, pid, background: true }));
+    }
+    if follow {
+        let stream = engine.exec_stream(&id, wanted).await?;
+        let response = events::response(id, stream, call.request_id, &call.surroundings);
+        return Ok(ExecAnswer::Following(response));
     }
     let result = engine.exec_run(&id, wanted).await?.into();
     Ok(ExecAnswer::Ended(Box::new(ExecResult { sandbox_id: id, result })))
@@ -310,6 +337,6 @@ async fn run_code(
     }))
 }
 
-fn milliseconds(time: Duration) -> u64 {
+pub(super) fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::endpoint::{Asked, Endpoint, Surroundings};
 use super::failure::Failure;
-use super::{exec, openapi, sandboxes, service};
+use super::{exec, files, openapi, raw, sandboxes, service};
 use crate::http::access::Refused;
 use crate::http::body::Intake;
 use crate::http::door::Stopped;
@@ -30,8 +30,6 @@ pub struct RestOptions {
     pub limits: Limits,
     /// Template of sandboxes whose creator names none; the engine's default where absent.
     pub default_template: Option<String>,
-    /// Most bytes of a raw upload; the sandbox's disk bounds it as well.
-    pub upload_bytes: u64,
     /// How often a stream without news says that it lives.
     pub keep_alive: Duration,
 }
@@ -41,8 +39,7 @@ impl RestOptions {
     #[must_use]
     pub fn new(engine: Engine, door: Arc<Door>, limits: Limits) -> Self {
         let keep_alive = Duration::from_secs(15);
-        let (default_template, upload_bytes) = (None, 16 << 30);
-        Self { engine, door, limits, default_template, upload_bytes, keep_alive }
+        Self { engine, door, limits, default_template: None, keep_alive }
     }
 }
 
@@ -59,10 +56,15 @@ pub struct RestFace {
 /// Every endpoint, in the order of the documentation.
 #[must_use]
 pub fn endpoints() -> Vec<Endpoint> {
-    [sandboxes::endpoints(), exec::endpoints(), service::endpoints(), openapi::endpoints()]
-        .into_iter()
-        .flatten()
-        .collect()
+    let resources = [
+        sandboxes::endpoints(),
+        exec::endpoints(),
+        files::endpoints(),
+        raw::endpoints(),
+        service::endpoints(),
+        openapi::endpoints(),
+    ];
+    resources.into_iter().flatten().collect()
 }
 
 impl RestFace {
@@ -74,7 +76,6 @@ impl RestFace {
             intake: Intake::new(&options.limits),
             default_template: options.default_template.map(Into::into),
             keep_alive: options.keep_alive,
-            upload_bytes: options.upload_bytes,
             over: over.subscribe(),
         };
         Arc::new(Self {

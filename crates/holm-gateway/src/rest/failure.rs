@@ -13,7 +13,7 @@ use crate::http::reply::{self, Response};
 /// What a 401 tells about the way to authenticate.
 const CHALLENGE: &str = "Bearer realm=\"holm\"";
 /// Seconds after which it makes sense to try again where nothing better is known.
-const RETRY_SECONDS: u64 = 2;
+const RETRY_SECONDS: u32 = 2;
 
 /// A failed request.
 #[derive(Debug)]
@@ -27,13 +27,13 @@ pub struct Failure {
     /// What to do about it.
     pub suggestion: String,
     /// Seconds after which to try again.
-    pub retry_after: Option<u64>,
+    pub retry_after: Option<u32>,
     /// Methods that the path has, with 405.
-    pub allow: Option<String>,
+    pub allow: Option<Box<str>>,
     /// What is left of the request's body is in the way of the next request.
     pub close: bool,
     /// With `sandbox_gone`: why it ended, and when.
-    pub ended: Option<(&'static str, String)>,
+    pub ended: Option<Box<(&'static str, String)>>,
     /// With `sandbox_gone` after a command: what it had written until then.
     pub partial: Option<Box<CommandResult>>,
 }
@@ -166,7 +166,7 @@ impl Failure {
     #[must_use]
     pub fn method(allow: String) -> Self {
         let message = format!("this path has no such method; it has {allow}");
-        Self { allow: Some(allow), ..Self::new(METHOD, message) }
+        Self { allow: Some(allow.into()), ..Self::new(METHOD, message) }
     }
 
     /// A body of a kind that is not read here.
@@ -223,7 +223,7 @@ impl Failure {
     /// The body of the answer.
     #[must_use]
     pub fn body(self, request_id: &str) -> ErrorBody {
-        let (ended_reason, ended_at) = self.ended.unzip();
+        let (ended_reason, ended_at) = self.ended.map(|ended| *ended).unzip();
         ErrorBody {
             error: ErrorDetail {
                 name: self.name,
@@ -252,7 +252,7 @@ impl From<Error> for Failure {
         }
         let mut failure = Self::new(of_kind(error.kind), error.public);
         failure.suggestion = error.suggestion;
-        failure.ended = error.ended.map(|ended| (ended.reason.as_str(), ended.at_text()));
+        failure.ended = error.ended.map(|ended| Box::new((ended.reason.as_str(), ended.at_text())));
         failure.partial = error.partial.map(|partial| Box::new((*partial).into()));
         if matches!(error.kind, ErrorKind::Unavailable | ErrorKind::Capacity) {
             failure.retry_after = Some(RETRY_SECONDS);
@@ -294,11 +294,9 @@ impl From<BodyError> for Failure {
                 );
                 Self { close: true, ..failure }
             }
-            BodyError::Slow => Self {
-                close: true,
-                status: 408,
-                ..Self::new(of_kind(ErrorKind::Timeout), message)
-            },
+            BodyError::Slow => {
+                Self { close: true, status: 408, ..Self::new(of_kind(ErrorKind::Timeout), message) }
+            }
             BodyError::Crowded => {
                 let failure = Self::new(of_kind(ErrorKind::Unavailable), message);
                 Self { retry_after: Some(RETRY_SECONDS), ..failure }

@@ -109,7 +109,9 @@ fn typed(text: String, schema: &Value) -> Value {
         Value::Array(many) => many.iter().any(|one| one == kind),
         _ => false,
     };
-    if is("integer") && let Ok(number) = text.parse::<i64>() {
+    if is("integer")
+        && let Ok(number) = text.parse::<i64>()
+    {
         return json!(number);
     }
     match text.as_str() {

@@ -17,13 +17,16 @@
 //! | the others | one resource each |
 
 pub mod endpoint;
+pub mod events;
 pub mod exec;
 pub mod face;
 pub mod failure;
+pub mod files;
 pub mod input;
 pub mod number;
 pub mod openapi;
 pub mod output;
+pub mod raw;
 pub mod sandboxes;
 pub mod schema;
 pub mod service;

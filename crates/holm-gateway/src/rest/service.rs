@@ -12,7 +12,7 @@ use super::endpoint::{About, Call, Endpoint};
 use super::failure::Failure;
 use super::input::{Fixed, NoQuery, Nothing};
 use super::output::Answer;
-use super::sandboxes::{reason_schema, size_schema};
+use super::sandboxes::view::{reason_schema, size_schema, state_schema};
 use super::text::{sandbox_id_schema, time, time_schema, units};
 
 /// What the service offers.
@@ -130,6 +130,7 @@ pub struct UsageRow {
     #[schemars(schema_with = "size_schema")]
     pub size: &'static str,
     /// Where it is in its life.
+    #[schemars(schema_with = "state_schema")]
     pub status: &'static str,
     /// When it was asked for.
     #[schemars(schema_with = "time_schema")]
@@ -211,7 +212,7 @@ async fn info(call: Call<Fixed, NoQuery, Nothing>) -> Result<Answer<ServiceInfo>
             output_bytes_per_stream: limits.output_limit,
             read_file_bytes: limits.max_read,
             write_file_bytes: limits.max_write,
-            upload_bytes: call.surroundings.upload_bytes,
+            upload_bytes: limits.max_upload,
             env_value_bytes: limits.max_env_value,
             env_total_bytes: limits.max_env_total,
         },

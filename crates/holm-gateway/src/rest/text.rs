@@ -8,6 +8,8 @@ use jiff::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
+use super::failure::Failure;
+
 /// Without the character that neither paths nor variables may hold.
 pub const WITHOUT_NUL: &str = "^[^\\u0000]*$";
 
@@ -97,4 +99,18 @@ pub fn key_id_schema(_: &mut SchemaGenerator) -> Schema {
 #[allow(clippy::cast_precision_loss, reason = "exact up to nine thousand million units")]
 pub fn units(micros: i64) -> f64 {
     micros as f64 / 1e6
+}
+
+/// Permission bits from octal text.
+///
+/// # Errors
+/// When it is something else.
+pub fn mode(text: Option<&str>) -> Result<Option<u32>, Failure> {
+    let Some(text) = text else { return Ok(None) };
+    let read = || match text.len() {
+        3 | 4 => u32::from_str_radix(text, 8).ok(),
+        _ => None,
+    };
+    let wrong = || Failure::invalid("`mode` must be octal permission bits, such as \"0755\"");
+    read().map(Some).ok_or_else(wrong)
 }

@@ -318,7 +318,8 @@ fn case_59_calls_in_flight_end_with_their_sandbox() {
 #[test]
 fn on_the_way_down_nothing_new_is_taken_and_what_runs_is_told() {
     run(async {
-        let mut site = Site::with(|setup| setup.limits.stop_grace = std::time::Duration::ZERO).await;
+        let mut site =
+            Site::with(|setup| setup.limits.stop_grace = std::time::Duration::ZERO).await;
         let id = made(&site, "", Value::Null).await;
         let mut wire = site.wire().await;
         let path = format!("/v1/sandboxes/{id}/exec");
