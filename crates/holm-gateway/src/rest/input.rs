@@ -299,10 +299,8 @@ mod tests {
                 head = head.header(CONTENT_TYPE, kind);
             }
             let head = head.body(()).expect("a request").into_parts().0;
-            let error = match object::<Some3>(&head, &Bytes::from_static(body.as_bytes())) {
-                Ok(_) => return assert_eq!(part, "", "{body}"),
-                Err(error) => error,
-            };
+            let read = object::<Some3>(&head, &Bytes::from_static(body.as_bytes()));
+            let Err(error) = read else { return assert_eq!(part, "", "{body}") };
             assert!(!part.is_empty() && error.message.contains(part), "{body}: {error:?}");
             assert_eq!(error.status, status, "{body}");
         };
