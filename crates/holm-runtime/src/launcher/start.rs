@@ -230,11 +230,7 @@ impl Launcher<'_> {
 }
 
 /// Limits, socket, and the message to PID 1.
-fn tell_identity(
-    slot: &mut Slot,
-    host: &mut super::Host,
-    cpus: Vec<usize>,
-) -> Result<(), Failure> {
+fn tell_identity(slot: &mut Slot, host: &mut super::Host, cpus: Vec<usize>) -> Result<(), Failure> {
     let fault = host.settings.fault;
     let hostname = slot.order().map_or(BLANK_NAME, |order| &order.spec.hostname).to_owned();
     let shape = slot.shape;
@@ -256,8 +252,7 @@ fn tell_identity(
     let message = crate::message::Order::Become(Box::new(identity));
     // The first time this takes a moment, for which PID 1 does not wait: it makes its root.
     let guest = host.guest()?;
-    send_to_init(channel, &message, &[guest.as_fd(), socket.as_fd()])
-        .tried("tell PID 1 who it is")
+    send_to_init(channel, &message, &[guest.as_fd(), socket.as_fd()]).tried("tell PID 1 who it is")
 }
 
 /// A PID 1 that is gone has left its reason in the channel, which is read next; that it cannot be
