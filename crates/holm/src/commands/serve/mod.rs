@@ -37,16 +37,13 @@ pub(super) fn run(settings: ServeSettings) -> Result<u8, Failure> {
     host::start_log(&settings.host, settings.log_colours)?;
     // First, so that a port in use is said before anything is made.
     let listener = listen(settings.address).map_err(|error| not_listening(&settings, &error))?;
-    let place = Place::hold(&host::linux_options(&settings.host).data_dir())?;
+    let place = Place::hold(&host::data_dir(&settings.host))?;
     let secret_is_new = !place.has_secret();
-    let mut engine_settings = EngineSettings {
+    let engine_settings = EngineSettings {
         node: place.node()?,
         keys: Some(place.keys()?),
-        ..EngineSettings::service()
+        ..settings.engine.clone()
     };
-    if let Some(count) = settings.max_sandboxes {
-        engine_settings.max_sandboxes = count;
-    }
     let driver = host::driver(&settings.host, &engine_settings)?;
     let event_loop = host::event_loop()?;
     let ground = Ground { place, secret_is_new, driver, engine_settings, listener };
@@ -89,10 +86,10 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
     let mcp = McpFace::start(HttpOptions {
         engine: engine.clone(),
         server: Arc::new(Server::new()),
-        default_template: settings.template.clone(),
+        default_template: Some(settings.template.clone()),
         door: Arc::new(Door::new(origins, access(&settings.auth, &engine))),
         limits: limits.clone(),
-        sessions: SessionRules::default(),
+        sessions: SessionRules { idle: settings.sessions_idle, limit: settings.sessions_max },
         keep_alive: KEEP_ALIVE,
     });
     let faces: Vec<Arc<dyn Face>> =
