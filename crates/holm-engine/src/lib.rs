@@ -37,6 +37,7 @@ mod measure;
 mod meter;
 mod plan;
 mod price;
+mod rate;
 mod record;
 mod sandbox;
 mod script;
@@ -63,6 +64,7 @@ pub use key::{CreatedKey, NewKey};
 pub use language::Language;
 pub use lifetime::LifetimeRules;
 pub use price::Prices;
+pub use rate::{Buckets, Rate};
 pub use settings::EngineSettings;
 pub use size::{Chosen, HostCapacity, Sizes};
 #[doc(hidden)]

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use holm_engine::{EngineSettings, LifetimeRules, Prices, Size};
+use holm_engine::{EngineSettings, LifetimeRules, Prices, Rate, Size};
 
 use super::layers::Layers;
 use super::parse;
@@ -27,6 +27,18 @@ pub(super) fn duration(layers: &Layers<'_>, setting: &Setting) -> Result<Duratio
     layers.read(setting, what, |text| parse::duration(text).ok().filter(|time| !time.is_zero()))
 }
 
+/// A rate, whose number is for a time of `seconds`; 0 is any.
+pub(super) fn rate(
+    layers: &Layers<'_>,
+    number: &Setting,
+    seconds: f64,
+    burst: &Setting,
+) -> Result<Rate, Failure> {
+    let read = |text: &str| text.parse::<u32>().ok();
+    let number = layers.read(number, "a whole number", read)?;
+    Ok(Rate { per_second: f64::from(number) / seconds, burst: count(layers, burst)? })
+}
+
 /// The engine's settings, as far as they may be set.
 pub(super) fn engine(layers: &Layers<'_>) -> Result<EngineSettings, Failure> {
     let mut settings = EngineSettings::service();
@@ -35,6 +47,7 @@ pub(super) fn engine(layers: &Layers<'_>) -> Result<EngineSettings, Failure> {
     settings.lifetime = lifetime(layers)?;
     settings.exec_timeout = duration(layers, &table::EXEC_TIMEOUT)?;
     settings.code_timeout = duration(layers, &table::CODE_TIMEOUT)?;
+    settings.key_rate = rate(layers, &table::KEY_RATE, 1.0, &table::KEY_BURST)?;
     settings.currency = layers.read(&table::CURRENCY, "1 to 16 letters", |text| {
         let good = (1..=16).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphabetic());
         good.then(|| text.to_owned())

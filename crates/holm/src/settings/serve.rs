@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use holm_engine::EngineSettings;
+use holm_engine::{EngineSettings, Rate};
 use holm_gateway::http::access::Secret;
 
 use super::layers::{InForce, Layers, Origin, wrong};
@@ -36,6 +36,8 @@ pub struct ServeSettings {
     pub sessions_max: usize,
     /// How long an MCP session may idle.
     pub sessions_idle: Duration,
+    /// Requests of an address without a key.
+    pub keyless_rate: Rate,
     /// Colours in the log.
     pub log_colours: bool,
     /// All of it as it is in force, and where it comes from.
@@ -77,6 +79,8 @@ impl ServeSettings {
         let template = layers.text(&table::TEMPLATE)?.1;
         let sessions_max = limits::count(&layers, &table::SESSIONS_MAX)?;
         let sessions_idle = limits::duration(&layers, &table::SESSIONS_IDLE)?;
+        let keyless_rate =
+            limits::rate(&layers, &table::KEYLESS_RATE, 60.0, &table::KEYLESS_BURST)?;
         let engine = limits::engine(&layers)?;
         Ok(Self {
             host,
@@ -88,6 +92,7 @@ impl ServeSettings {
             engine,
             sessions_max,
             sessions_idle,
+            keyless_rate,
             log_colours: Paint::stderr(environment).is_on(),
             in_force: layers.into_found(),
         })

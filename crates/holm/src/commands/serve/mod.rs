@@ -10,7 +10,7 @@ use holm_engine::{Engine, EngineSettings};
 use holm_gateway::http::face::Face;
 use holm_gateway::http::health::Health;
 use holm_gateway::http::origin::Origins;
-use holm_gateway::http::{self, Access, Door, Limits, Options};
+use holm_gateway::http::{self, Access, Door, KeyAccess, Limits, Options};
 use holm_gateway::mcp::http::KEEP_ALIVE;
 use holm_gateway::mcp::http::sessions::SessionRules;
 use holm_gateway::mcp::{HttpOptions, McpFace, Server};
@@ -87,7 +87,7 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
         engine: engine.clone(),
         server: Arc::new(Server::new()),
         default_template: Some(settings.template.clone()),
-        door: Arc::new(Door::new(origins, access(&settings.auth, &engine))),
+        door: Arc::new(Door::new(origins, access(&settings, &engine))),
         limits: limits.clone(),
         sessions: SessionRules { idle: settings.sessions_idle, limit: settings.sessions_max },
         keep_alive: KEEP_ALIVE,
@@ -128,9 +128,9 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
     }
 }
 
-fn access(auth: &Auth, engine: &Engine) -> Access {
-    match auth {
-        Auth::Keys => Access::Keys(engine.clone()),
+fn access(settings: &ServeSettings, engine: &Engine) -> Access {
+    match &settings.auth {
+        Auth::Keys => Access::Keys(KeyAccess::new(engine.clone(), settings.keyless_rate)),
         Auth::Token(_, token) => Access::Token(token.clone()),
         Auth::None => Access::Open,
     }
