@@ -47,6 +47,13 @@ impl Engine {
     /// `insufficient_balance`, `conflict`, `capacity`, `isolation_unavailable`, `unavailable`,
     /// `internal`. After an error nothing is left.
     pub async fn sandbox_create(&self, request: CreateSandbox) -> Result<SandboxView, Error> {
+        let since = Instant::now();
+        let made = self.create(request).await;
+        self.inner.counts.created(since, made.as_ref().err().map(|error| error.kind));
+        made
+    }
+
+    async fn create(&self, request: CreateSandbox) -> Result<SandboxView, Error> {
         self.caller.needs(KeyScope::Sandboxes)?;
         self.refuse_when_closing()?;
         self.start().await?;

@@ -10,6 +10,7 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use crate::audit::Refusals;
+use crate::counts::Counts;
 use crate::lease::Timer;
 use crate::measure::Measured;
 use crate::meter::Meter;
@@ -40,6 +41,7 @@ pub(crate) struct Inner {
     pub meter: Arc<Meter>,
     pub refusals: Refusals,
     pub key_rates: Buckets<KeyId>,
+    pub counts: Counts,
 }
 
 impl Drop for Inner {
@@ -88,6 +90,7 @@ impl Engine {
             meter,
             refusals: Refusals::default(),
             key_rates,
+            counts: Counts::default(),
         };
         Self::of_operator(Arc::new(inner))
     }

@@ -301,7 +301,7 @@ fn requests_are_limited_for_each_key_and_for_addresses_without_one() {
                         reply.header("retry-after").is_some_and(|wait| wait != "0"),
                         "{reply:?}"
                     );
-                    let error = json!({"code": -32000, "message": "too many requests*"});
+                    let error = json!({"code": -32000, "message": "*too many requests*"});
                     assert_matches(&reply.json(), json!({"id": null, "error": error}));
                 }
                 seen.push(reply.status);
@@ -312,6 +312,12 @@ fn requests_are_limited_for_each_key_and_for_addresses_without_one() {
         // Without a session each ping is refused, and counts.
         assert_eq!(statuses(Some(&a)).await, [400, 400, 400, 429]);
         assert_eq!(statuses(Some(&b)).await, [400, 400, 400, 429]);
+        // A key has one rate on every face.
+        let refused = site.rest("GET", "/v1/sandboxes", &a, Value::Null).await;
+        assert_eq!(refused.status, 429);
+        assert!(refused.header("retry-after").is_some(), "{refused:?}");
+        let error = json!({"type": "rate_limited", "request_id": "*"});
+        assert_matches(&refused.json(), json!({"error": error}));
         assert_eq!(site.ask("GET", "/health", &[], b"").await.status, 200);
     });
 }

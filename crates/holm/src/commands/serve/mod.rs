@@ -9,11 +9,13 @@ use std::sync::Arc;
 use holm_engine::{Engine, EngineSettings};
 use holm_gateway::http::face::Face;
 use holm_gateway::http::health::Health;
+use holm_gateway::http::metrics::{MetricsFace, Requests};
 use holm_gateway::http::origin::Origins;
 use holm_gateway::http::{self, Access, Door, KeyAccess, Limits, Options};
 use holm_gateway::mcp::http::KEEP_ALIVE;
 use holm_gateway::mcp::http::sessions::SessionRules;
 use holm_gateway::mcp::{HttpOptions, McpFace, Server};
+use holm_gateway::rest::{RestFace, RestOptions};
 use holm_runtime::LinuxDriver;
 use tokio::sync::oneshot;
 
@@ -83,17 +85,30 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
     };
     let limits = Limits::default();
     let origins = Origins::new(address, settings.allowed_origins.clone());
+    let door = Arc::new(Door::new(origins, access(&settings, &engine)));
+    let rest = RestFace::new(RestOptions {
+        default_template: Some(settings.template.clone()),
+        ..RestOptions::new(engine.clone(), Arc::clone(&door), limits.clone())
+    });
     let mcp = McpFace::start(HttpOptions {
         engine: engine.clone(),
         server: Arc::new(Server::new()),
         default_template: Some(settings.template.clone()),
-        door: Arc::new(Door::new(origins, access(&settings, &engine))),
+        door: Arc::clone(&door),
         limits: limits.clone(),
         sessions: SessionRules { idle: settings.sessions_idle, limit: settings.sessions_max },
         keep_alive: KEEP_ALIVE,
     });
+    let requests = Arc::<Requests>::default();
+    let sessions = Arc::clone(&mcp);
+    let metrics = MetricsFace::new(
+        engine.clone(),
+        door,
+        Arc::clone(&requests),
+        Box::new(move || sessions.session_count()),
+    );
     let faces: Vec<Arc<dyn Face>> =
-        vec![Arc::new(Health::default()), Arc::clone(&mcp) as Arc<dyn Face>];
+        vec![Arc::new(Health::default()), Arc::clone(&mcp) as Arc<dyn Face>, rest, metrics];
     warn_of(&settings.auth);
     let person = io::stdout().is_terminal();
     output::print(&announce::text(address, &settings.auth, &first_key, person))?;
@@ -106,7 +121,7 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
             // An error means the same: whoever could send it has gone.
             let _ = stopped.await;
         };
-        http::serve(listener, Options { faces, limits }, stopped).await;
+        http::serve(listener, Options { faces, limits, requests }, stopped).await;
         mcp.close().await;
         engine.shutdown().await;
         store.close().await;
