@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::engine::Inner;
 use crate::{Engine, ErrorKind, SandboxState};
 
 /// Upper bounds of a histogram's buckets, in milliseconds.
@@ -75,11 +76,6 @@ impl Counts {
         }
     }
 
-    /// A command begins; it is counted when this is dropped, however it ends.
-    pub fn run(&self) -> Run<'_> {
-        Run { counts: self, since: Instant::now() }
-    }
-
     /// Everything that runs was charged.
     pub fn charged(&self) {
         *self.charged.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
@@ -87,14 +83,14 @@ impl Counts {
 }
 
 /// A running command.
-pub(crate) struct Run<'a> {
-    counts: &'a Counts,
+pub(crate) struct Run {
+    engine: Arc<Inner>,
     since: Instant,
 }
 
-impl Drop for Run<'_> {
+impl Drop for Run {
     fn drop(&mut self) {
-        self.counts.commands.add(self.since.elapsed());
+        self.engine.counts.commands.add(self.since.elapsed());
     }
 }
 
@@ -116,6 +112,11 @@ pub struct Metrics {
 }
 
 impl Engine {
+    /// A command begins; it is counted when this is dropped, however it ends.
+    pub(crate) fn count_run(&self) -> Run {
+        Run { engine: Arc::clone(&self.inner), since: Instant::now() }
+    }
+
     /// What this engine has done since its start, and has now, on this node. For faces that show it
     /// to nobody but operators.
     #[must_use]

@@ -25,7 +25,7 @@ fn what_happened_is_counted_and_names_nobody() {
         let headers = [headers[0], ("mcp-session-id", session.as_str())];
         for body in [
             crate::site::call(1, "run_command", json!({"command": "echo"})),
-            crate::site::call(2, "create_sandbox", json!({"size": "huge"})),
+            crate::site::call(2, "create_sandbox", json!({"template": "nowhere"})),
         ] {
             assert_eq!(site.post(&headers, body).await.status, 200);
         }
@@ -35,7 +35,7 @@ fn what_happened_is_counted_and_names_nobody() {
         for line in [
             "holm_sandboxes{state=\"running\"} 1",
             "holm_sandbox_create_seconds_count 1",
-            "holm_sandbox_create_failures_total{kind=\"invalid_argument\"} 1",
+            "holm_sandbox_create_failures_total{kind=\"template_unknown\"} 1",
             "holm_command_seconds_count 1",
             "holm_command_seconds_bucket{le=\"+Inf\"} 1",
             "holm_http_requests_total{face=\"mcp\",status=\"200\"} 3",
