@@ -59,6 +59,7 @@ pub use account::NewAccount;
 pub use auth::Refusal;
 pub use caller::Caller;
 pub use counts::{BOUNDS_MS, Durations, Metrics};
+pub use create::FirstCall;
 pub use engine::Engine;
 pub use error::{Error, ErrorKind};
 pub use exec_stream::{ExecEvent, ExecStream};
