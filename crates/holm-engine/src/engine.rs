@@ -4,20 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use holm_runtime::Driver;
-use holm_store::{Cursor, KeyScope, MemoryStore, PAGE_MAX, Page, PageQuery, Record, Store};
+use holm_store::{Cursor, KeyId, KeyScope, MemoryStore, PAGE_MAX, Page, PageQuery, Record, Store};
 use holm_wire::client::GuestClient;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use crate::audit::Refusals;
+use crate::counts::Counts;
 use crate::lease::Timer;
 use crate::measure::Measured;
 use crate::meter::Meter;
 use crate::sandbox::{Registry, Sandbox, view};
 use crate::tasks::Tasks;
 use crate::{
-    Caller, EndReason, EngineSettings, Error, ErrorKind, ListSandboxes, SandboxId, SandboxState,
-    SandboxView, UsageNow,
+    Buckets, Caller, EndReason, EngineSettings, Error, ErrorKind, ListSandboxes, SandboxId,
+    SandboxState, SandboxView, UsageNow,
 };
 
 /// Makes, uses and ends sandboxes, for one caller. Cheap to clone; all clones, and all those for
@@ -39,6 +40,8 @@ pub(crate) struct Inner {
     pub started: OnceCell<()>,
     pub meter: Arc<Meter>,
     pub refusals: Refusals,
+    pub key_rates: Buckets<KeyId>,
+    pub counts: Counts,
 }
 
 impl Drop for Inner {
@@ -74,6 +77,7 @@ impl Engine {
         store: Arc<dyn Store>,
     ) -> Self {
         let meter = Arc::new(Meter::new(settings.balance_grace));
+        let key_rates = Buckets::new(settings.key_rate);
         let inner = Inner {
             driver,
             settings,
@@ -85,6 +89,8 @@ impl Engine {
             started: OnceCell::new(),
             meter,
             refusals: Refusals::default(),
+            key_rates,
+            counts: Counts::default(),
         };
         Self::of_operator(Arc::new(inner))
     }

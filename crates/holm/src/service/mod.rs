@@ -2,8 +2,10 @@
 
 mod database;
 mod first_key;
+mod offline;
 mod place;
 
 pub use database::Database;
 pub use first_key::FirstKey;
+pub use offline::administer;
 pub use place::Place;

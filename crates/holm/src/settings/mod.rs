@@ -1,17 +1,27 @@
-//! One resolved struct per command: flags before environment before defaults.
+//! One resolved struct per command: flags before environment before file before defaults. The file
+//! is for what concerns a service ([`table`]).
 
+mod admin;
 mod doctor;
+mod file;
 mod host;
+mod layers;
+mod limits;
 mod mcp;
+pub mod money;
 pub mod parse;
 mod run;
 mod serve;
+mod service;
+pub mod table;
 
+pub use admin::AdminSettings;
 pub use doctor::DoctorSettings;
-pub use host::HostSettings;
+pub use host::{HostSettings, LogFormat};
+pub use layers::InForce;
 pub use mcp::McpSettings;
 pub use run::RunSettings;
-pub use serve::{Auth, DEFAULT_PORT, ServeSettings};
+pub use serve::{Auth, ServeSettings};
 
 use std::ffi::OsStr;
 
