@@ -42,3 +42,5 @@ pub use proxy::Proxies;
 pub use response::Response;
 pub use tls::Roots;
 pub use url::{Url, UrlError};
+
+pub use hyper::Method;

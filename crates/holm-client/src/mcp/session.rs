@@ -1,7 +1,6 @@
 //! The session: begun when it is first needed, begun anew when the service has forgotten it.
 
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -19,8 +18,11 @@ use crate::response::Response;
 const PATH: &str = "/v1/mcp";
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 /// The newest revision with sessions.
 const REVISION: &str = "2025-11-25";
+/// The revision of requests without one.
+const STATELESS: &str = "2026-07-28";
 /// Bound of what is answered at once.
 const QUICK: Duration = Duration::from_secs(30);
 /// Idle sessions end after an hour; this one is kept for as long as its client is there.
@@ -65,7 +67,33 @@ struct State {
 struct Live {
     /// None at services that need none.
     id: Option<HeaderValue>,
-    has_default: AtomicBool,
+    /// The default sandbox, as far as its use shows it.
+    default: Mutex<Option<String>>,
+}
+
+impl Live {
+    fn default(&self) -> MutexGuard<'_, Option<String>> {
+        // Every change under the lock is a single assignment: it is whole even after a panic.
+        self.default.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the result of a call.
+    fn note(&self, tool: &Tool, result: &Value) {
+        let Some(id) = result["structuredContent"]["sandbox_id"].as_str() else { return };
+        let mut default = self.default();
+        if tool.destroys {
+            default.take_if(|default| default == id);
+        } else if tool.uses_default || tool.makes_default {
+            *default = Some(id.to_owned());
+        }
+    }
+}
+
+/// What a call means for the default sandbox.
+struct Tool {
+    uses_default: bool,
+    makes_default: bool,
+    destroys: bool,
 }
 
 impl Endpoint {
@@ -93,7 +121,12 @@ impl Endpoint {
         progress: &(dyn Fn(Map<String, Value>) + Send + Sync),
     ) -> Result<Value, Failure> {
         let Call { mut params, uses_default, taken } = call;
-        let makes_default = params.get("name").is_some_and(|name| name == "create_sandbox");
+        let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
+        let tool = Tool {
+            uses_default,
+            makes_default: name == "create_sandbox",
+            destroys: matches!(name, "destroy_sandbox" | "kill_sandbox"),
+        };
         let id = self.fresh_id();
         // Asked for always: it tells that the call was taken, and keeps what stands between from
         // taking it for dead.
@@ -115,58 +148,54 @@ impl Endpoint {
                 }
             }
             let result = reply::read(response, id, progress).await?;
-            if (uses_default || makes_default)
-                && result["structuredContent"]["sandbox_id"].is_string()
-            {
-                live.has_default.store(true, Ordering::SeqCst);
-            }
+            live.note(&tool, &result);
             break result;
         };
-        if makes_default && result["isError"] != true {
+        if tool.makes_default && result["isError"] != true {
             self.state().lost_default = false;
         }
         Ok(result)
     }
 
-    /// The tools of the service, as it lists them.
+    /// The tools of the service, as it lists them. Takes no session: clients ask for tools that
+    /// they may never use.
     ///
     /// # Errors
     /// [`Failure`].
-    pub async fn tools(self: &Arc<Self>) -> Result<Vec<Value>, Failure> {
+    pub async fn tools(&self) -> Result<Vec<Value>, Failure> {
         let mut tools = Vec::new();
-        let mut params = Map::new();
+        let mut params = json!({"_meta": {
+            "io.modelcontextprotocol/protocolVersion": STATELESS,
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": self.info,
+        }});
         for _ in 0..PAGES {
-            let mut page = self.ask("tools/list", &params).await?;
+            let id = self.fresh_id();
+            let body =
+                json!({"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": params});
+            let request = Self::request(&body, Some(QUICK))
+                .with(VERSION, HeaderValue::from_static(STATELESS))
+                .with(METHOD, HeaderValue::from_static("tools/list"));
+            let response = self.client.send(request).await?;
+            let mut page = reply::read(response, id, &|_| {}).await?;
             let Value::Array(items) = page["tools"].take() else { return Err(no_list()) };
             tools.extend(items);
             match page["nextCursor"].take() {
-                Value::String(cursor) => params.insert("cursor".to_owned(), cursor.into()),
+                Value::String(cursor) => params["cursor"] = cursor.into(),
                 _ => return Ok(tools),
-            };
+            }
         }
         Err(no_list())
     }
 
-    /// A quick request in the session, which is begun anew if it was forgotten.
-    async fn ask(
-        self: &Arc<Self>,
-        method: &str,
-        params: &Map<String, Value>,
-    ) -> Result<Value, Failure> {
-        let mut again = false;
-        loop {
-            let live = self.live().await?;
-            let id = self.fresh_id();
-            let response = self.post(Some(&live), id, method, params, Some(QUICK)).await?;
-            if response.status == 404 && live.id.is_some() {
-                self.forget(&live);
-                if !again {
-                    again = true;
-                    continue;
-                }
-            }
-            return reply::read(response, id, &|_| {}).await;
+    /// Says that the session is still wanted.
+    async fn ping(&self, live: &Arc<Live>) -> Result<(), Failure> {
+        let id = self.fresh_id();
+        let response = self.post(Some(live), id, "ping", json!({}), Some(QUICK)).await?;
+        if response.status == 404 {
+            self.forget(live);
         }
+        reply::read(response, id, &|_| {}).await.map(|_| ())
     }
 
     /// Ends the session: the service destroys its sandboxes. No call may be running. Waits for a
@@ -214,7 +243,7 @@ impl Endpoint {
         let response = self.post(None, id, "initialize", &params, Some(QUICK)).await?;
         let session = response.headers.get(SESSION).cloned();
         reply::read(response, id, &|_| {}).await?;
-        let live = Arc::new(Live { id: session, has_default: AtomicBool::new(false) });
+        let live = Arc::new(Live { id: session, default: Mutex::default() });
         {
             let mut state = self.state();
             state.current = Some(Arc::clone(&live));
@@ -248,21 +277,23 @@ impl Endpoint {
         body: &Value,
         within: Option<Duration>,
     ) -> Result<Response, Error> {
+        let mut request = Self::request(body, within);
+        if let Some(live) = live {
+            request = request.with(VERSION, HeaderValue::from_static(REVISION));
+            if let Some(id) = &live.id {
+                request = request.with(SESSION, id.clone());
+            }
+        }
+        self.client.send(request).await
+    }
+
+    fn request(body: &Value, within: Option<Duration>) -> Request {
         let mut request = Request::new(Method::POST, PATH);
         request.repeat = Repeat::Untaken;
         request.head_within = within;
         request.body = body.to_string().into();
-        let headers = &mut request.headers;
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let both = HeaderValue::from_static("application/json, text/event-stream");
-        headers.insert(ACCEPT, both);
-        if let Some(live) = live {
-            headers.insert(VERSION, HeaderValue::from_static(REVISION));
-            if let Some(id) = &live.id {
-                headers.insert(SESSION, id.clone());
-            }
-        }
-        self.client.send(request).await
+        request.with(CONTENT_TYPE, HeaderValue::from_static("application/json")).with(ACCEPT, both)
     }
 
     fn fresh_id(&self) -> u64 {
@@ -288,7 +319,7 @@ impl Endpoint {
         if state.current.as_ref().is_some_and(|current| Arc::ptr_eq(current, live)) {
             state.current = None;
         }
-        state.lost_default |= live.has_default.swap(false, Ordering::SeqCst);
+        state.lost_default |= live.default().take().is_some();
     }
 
     /// True once after a default sandbox was lost.
@@ -314,27 +345,22 @@ fn with_token(meta: Option<&Value>, token: u64) -> Value {
     Value::Object(meta)
 }
 
-/// Keeps a session from ending while its client has nothing to ask. Boxed, because it may begin a
-/// session, which starts another one of these.
-fn keep(endpoint: Weak<Endpoint>, live: Weak<Live>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    Box::pin(async move {
-        loop {
-            let wait = {
-                let (Some(endpoint), Some(_)) = (endpoint.upgrade(), live.upgrade()) else {
-                    return;
-                };
-                let idle = endpoint.state().used.map(|used| used.elapsed()).unwrap_or_default();
-                match KEEP.checked_sub(idle) {
-                    Some(rest) if !rest.is_zero() => rest,
-                    _ => {
-                        if let Err(failure) = endpoint.ask("ping", &Map::new()).await {
-                            tracing::debug!(?failure, "the session could not be kept");
-                        }
-                        KEEP
+/// Keeps a session from ending while its client has nothing to ask.
+async fn keep(endpoint: Weak<Endpoint>, live: Weak<Live>) {
+    loop {
+        let wait = {
+            let (Some(endpoint), Some(live)) = (endpoint.upgrade(), live.upgrade()) else { return };
+            let idle = endpoint.state().used.map(|used| used.elapsed()).unwrap_or_default();
+            match KEEP.checked_sub(idle) {
+                Some(rest) if !rest.is_zero() => rest,
+                _ => {
+                    if let Err(failure) = endpoint.ping(&live).await {
+                        tracing::debug!(?failure, "the session could not be kept");
                     }
+                    KEEP
                 }
-            };
-            sleep(wait).await;
-        }
-    })
+            }
+        };
+        sleep(wait).await;
+    }
 }

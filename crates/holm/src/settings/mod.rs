@@ -4,12 +4,14 @@ mod doctor;
 mod host;
 mod mcp;
 pub mod parse;
+mod remote;
 mod run;
 mod serve;
 
 pub use doctor::DoctorSettings;
 pub use host::HostSettings;
-pub use mcp::McpSettings;
+pub use mcp::{McpEngine, McpSettings};
+pub use remote::{RemoteSettings, no_key};
 pub use run::RunSettings;
 pub use serve::{DEFAULT_PORT, ServeSettings};
 
