@@ -13,7 +13,7 @@ pub use host::HostSettings;
 pub use mcp::{McpEngine, McpSettings};
 pub use remote::{RemoteSettings, no_key};
 pub use run::RunSettings;
-pub use serve::{DEFAULT_PORT, ServeSettings};
+pub use serve::{Auth, DEFAULT_PORT, ServeSettings};
 
 use std::ffi::OsStr;
 

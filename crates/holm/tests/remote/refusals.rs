@@ -11,6 +11,7 @@ as_root!(
     a_key_that_is_missing_ends_the_process,
     a_service_without_keys_needs_none,
     a_wrong_key_is_said,
+    the_key_of_an_account_works_and_one_like_it_does_not,
     a_service_that_wants_a_pause_gets_it,
     a_long_pause_is_told,
     nothing_is_sent_twice_that_may_have_been_taken,
@@ -52,6 +53,23 @@ fn a_wrong_key_is_said(home: &Home) {
     assert!(refused.text().contains("AAS_API_KEY"), "{}", refused.text());
     assert!(!refused.text().contains("x-other-x"), "{}", refused.text());
     assert!(!mcp.stderr().contains("x-other-x"), "{}", mcp.stderr());
+    end(mcp);
+    service.end();
+}
+
+fn the_key_of_an_account_works_and_one_like_it_does_not(home: &Home) {
+    let service = home.serve(&[], &[]);
+    let url = format!("http://{}", service.address);
+    let key = service.key.clone().expect("the first key");
+    let mcp = raw(home, &url, &[("HOLM_API_KEY", &key)]);
+    let id = mcp.create();
+    assert_eq!(mcp.list(), [&*id]);
+    let refused = raw(home, &url, &[("HOLM_API_KEY", &format!("{key}x"))]);
+    assert_eq!(refused.call("list_sandboxes", json!({})).code(), "unauthorized");
+    // What is free without a key is not free with a wrong one.
+    assert_eq!(refused.call("get_service_info", json!({})).code(), "unauthorized");
+    end(refused);
+    assert!(!mcp.stderr().contains(&key), "{}", mcp.stderr());
     end(mcp);
     service.end();
 }
