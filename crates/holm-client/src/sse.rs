@@ -42,7 +42,7 @@ impl Events {
     ///
     /// # Errors
     /// When it is too long.
-    pub fn next(&mut self) -> Result<Option<Vec<u8>>, TooLong> {
+    pub fn take(&mut self) -> Result<Option<Vec<u8>>, TooLong> {
         loop {
             if self.after_cr && !self.buffer.is_empty() {
                 self.after_cr = false;
@@ -95,7 +95,7 @@ mod tests {
         let mut got = Vec::new();
         for chunk in chunks {
             events.push(chunk.as_bytes());
-            while let Some(data) = events.next().expect("short") {
+            while let Some(data) = events.take().expect("short") {
                 got.push(String::from_utf8(data).expect("text"));
             }
         }
@@ -118,7 +118,7 @@ mod tests {
         for text in ["data: 12345678901\n\n", "data: 123456\ndata: 123456\n\n", "1234567890123"] {
             let mut events = Events::new(10);
             events.push(text.as_bytes());
-            assert_eq!(events.next(), Err(TooLong), "{text}");
+            assert_eq!(events.take(), Err(TooLong), "{text}");
         }
     }
 }

@@ -74,7 +74,7 @@ pub(super) async fn read(
     let mut silence = None;
     loop {
         let too_long = |_| Error::new(ErrorKind::TooLong, "the service's answer is too long");
-        while let Some(data) = events.next().map_err(too_long)? {
+        while let Some(data) = events.take().map_err(too_long)? {
             let mut message: Value = serde_json::from_slice(&data).map_err(|_| no_message())?;
             if message.get("method").is_none() && message["id"] == id {
                 // Read to its end, so that the connection can be used again.
