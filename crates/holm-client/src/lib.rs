@@ -35,7 +35,7 @@ pub mod url;
 pub mod webhook;
 
 pub use client::{Client, Options, Repeat, Request};
-pub use connect::Reach;
+pub use connect::{Network, Reach};
 pub use error::{Error, ErrorKind};
 pub use key::ApiKey;
 pub use proxy::Proxies;

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use hyper::Method;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
-use sha2::Sha256;
+use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 
 use crate::client::{Client, Options, Repeat, Request};
@@ -63,6 +64,14 @@ impl std::fmt::Debug for Secret {
     }
 }
 
+/// A name for a receiver's address that tells no secret in it.
+#[must_use]
+pub fn name(url: &Url) -> String {
+    let hash = Sha256::digest(format!("{}{}", url.origin(), url.own_path()));
+    let hex: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    format!("{}#{hex}", url.origin())
+}
+
 /// A receiver. Never reached through a proxy, because the address is to be checked here.
 #[derive(Debug, Clone)]
 pub struct Receiver {
@@ -105,8 +114,9 @@ impl Receiver {
     }
 
     /// Sends a message once. `id` is the same for every attempt of one message, so that a receiver
-    /// can drop what it has already; `now` is in seconds since 1970. Redirects are refusals.
-    pub async fn send(&self, id: &str, now: i64, body: Bytes) -> Received {
+    /// can drop what it has already. Redirects are refusals.
+    pub async fn send(&self, id: &str, body: Bytes) -> Received {
+        let now = Timestamp::now().as_second();
         let mut request = Request::new(Method::POST, self.path.as_str());
         request.repeat = Repeat::Never;
         request.head_within = None;
@@ -154,6 +164,15 @@ mod tests {
             "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
         );
         assert!(!format!("{secret:?}").contains("Mf"));
+    }
+
+    #[test]
+    fn names_tell_addresses_apart_and_no_secret() {
+        let name = |text: &str| name(&Url::parse(text).expect("a URL"));
+        let one = name("https://hooks.example/x-marker-x");
+        assert!(one.starts_with("https://hooks.example#") && !one.contains("marker"), "{one}");
+        assert_ne!(one, name("https://hooks.example/x-marker-y"));
+        assert_eq!(one, name("https://hooks.example:443/x-marker-x"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::support::{Bed, account, at, contract, event, kind};
 contract! { an_event_is_added_once a_claim_is_one_claimers attempts_end_as_told old_ones_go }
 
 fn claim(second: i64, limit: u32) -> OutboxClaim {
-    OutboxClaim { now: at(second), lease: Duration::from_secs(30), limit }
+    OutboxClaim { target: None, now: at(second), lease: Duration::from_secs(30), limit }
 }
 
 fn done(delivery: &Delivery, outcome: DeliveryOutcome, second: i64) -> Completion {

@@ -3,7 +3,9 @@
 mod database;
 mod first_key;
 mod place;
+mod webhooks;
 
 pub use database::Database;
 pub use first_key::FirstKey;
 pub use place::Place;
+pub use webhooks::{NoPair, WebhookSettings, network, pair};

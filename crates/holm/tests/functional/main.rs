@@ -22,3 +22,4 @@ mod run;
 mod serve;
 mod storage;
 mod streams;
+mod webhooks;
