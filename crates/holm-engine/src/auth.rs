@@ -95,6 +95,19 @@ impl Engine {
         Ok(Ok(caller))
     }
 
+    /// Counts a request of the caller against the rate of its key. For faces, once for each
+    /// request; a caller without a key has no rate.
+    ///
+    /// # Errors
+    /// [`ErrorKind::RateLimited`].
+    pub fn admit(&self) -> Result<(), Error> {
+        let Some(key) = self.caller.key else { return Ok(()) };
+        self.inner.key_rates.take(key).map_err(|wait| {
+            let text = "this API key makes more requests than it may";
+            Error { retry_after: Some(wait), ..Error::new(ErrorKind::RateLimited, text) }
+        })
+    }
+
     fn refuse(
         &self,
         who: (Option<holm_store::AccountId>, Option<holm_store::KeyId>),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use holm_runtime::Driver;
-use holm_store::{Cursor, KeyScope, MemoryStore, PAGE_MAX, Page, PageQuery, Record, Store};
+use holm_store::{Cursor, KeyId, KeyScope, MemoryStore, PAGE_MAX, Page, PageQuery, Record, Store};
 use holm_wire::client::GuestClient;
 use tokio::sync::{OnceCell, watch};
 use tokio::time::Instant;
@@ -16,8 +16,8 @@ use crate::meter::Meter;
 use crate::sandbox::{Registry, Sandbox, view};
 use crate::tasks::Tasks;
 use crate::{
-    Caller, EndReason, EngineSettings, Error, ErrorKind, ListSandboxes, SandboxId, SandboxState,
-    SandboxView, UsageNow,
+    Buckets, Caller, EndReason, EngineSettings, Error, ErrorKind, ListSandboxes, SandboxId,
+    SandboxState, SandboxView, UsageNow,
 };
 
 /// Makes, uses and ends sandboxes, for one caller. Cheap to clone; all clones, and all those for
@@ -41,6 +41,7 @@ pub(crate) struct Inner {
     /// Changes when there is something to tell webhooks.
     pub told: watch::Sender<()>,
     pub refusals: Refusals,
+    pub key_rates: Buckets<KeyId>,
 }
 
 impl Drop for Inner {
@@ -76,6 +77,7 @@ impl Engine {
         store: Arc<dyn Store>,
     ) -> Self {
         let meter = Arc::new(Meter::new(settings.balance_grace));
+        let key_rates = Buckets::new(settings.key_rate);
         let inner = Inner {
             driver,
             settings,
@@ -88,6 +90,7 @@ impl Engine {
             meter,
             told: watch::Sender::new(()),
             refusals: Refusals::default(),
+            key_rates,
         };
         Self::of_operator(Arc::new(inner))
     }

@@ -38,6 +38,7 @@ mod measure;
 mod meter;
 mod plan;
 mod price;
+mod rate;
 mod record;
 mod sandbox;
 mod script;
@@ -67,6 +68,7 @@ pub use key::{CreatedKey, NewKey};
 pub use language::Language;
 pub use lifetime::LifetimeRules;
 pub use price::Prices;
+pub use rate::{Buckets, Rate};
 pub use settings::EngineSettings;
 pub use size::{Chosen, HostCapacity, Sizes};
 #[doc(hidden)]
@@ -83,6 +85,6 @@ pub use webhook::{Deliver, Delivered, Message, WebhookRules, Webhooks};
 pub use holm_runtime::MountRo;
 pub use holm_store::{
     Account, AccountId, AccountLimits, AuditEvent, Cursor, CursorError, EndReason, Ended, Entry,
-    EntryKind, EventId, IdError, Key, KeyHasher, KeyId, KeyScope, KeyStatus, KeyText, MemoryStore, NodeId,
-    Outcome, Page, PageQuery, SandboxId, SandboxState, Size, SizeName, Store, Usage,
+    EntryKind, EventId, IdError, Key, KeyHasher, KeyId, KeyScope, KeyStatus, KeyText, MemoryStore,
+    NodeId, Outcome, Page, PageQuery, SandboxId, SandboxState, Size, SizeName, Store, Usage,
 };

@@ -44,7 +44,9 @@ impl Receivers {
     }
 
     fn turn(&self, name: &str, mood: Mood) {
-        self.moods.send_modify(|moods| drop(moods.insert(name.to_owned(), mood)));
+        self.moods.send_modify(|moods| {
+            moods.insert(name.to_owned(), mood);
+        });
     }
 
     fn heard(&self, name: &str) -> Vec<Message> {
@@ -183,7 +185,10 @@ async fn what_failed_is_told_later_under_the_same_id() {
     hears(&receivers, "one", 4).await;
     let mut kinds = receivers.kinds("one");
     kinds.sort_unstable();
-    assert_eq!(kinds, ["sandbox.created", "sandbox.destroyed", "sandbox.extended", "sandbox.ready"]);
+    assert_eq!(
+        kinds,
+        ["sandbox.created", "sandbox.destroyed", "sandbox.extended", "sandbox.ready"]
+    );
     let attempts = receivers.attempts.lock().unwrap().clone();
     let mut ids: Vec<EventId> = attempts.iter().map(|message| message.id).collect();
     ids.sort_unstable();

@@ -4,6 +4,7 @@
 //! faces answer what still runs; then connections are closed.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,10 @@ pub struct Options {
     /// The bounds.
     pub limits: Limits,
 }
+
+/// Who is at the other end of the connection of a request, in its extensions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer(pub SocketAddr);
 
 /// Counts one request until its response is over.
 pub struct Busy(Arc<watch::Sender<usize>>);
@@ -74,10 +79,10 @@ pub async fn serve(listener: TcpListener, options: Options, shutdown: impl Futur
             biased;
             () = &mut shutdown => break,
             Some(_) = connections.join_next() => {}
-            (stream, permit) = accept(&listener, &room) => {
+            (stream, peer, permit) = accept(&listener, &room) => {
                 let shared = Arc::clone(&shared);
                 connections.spawn(async move {
-                    connection(&shared, stream).await;
+                    connection(&shared, stream, peer).await;
                     drop(permit);
                 });
             }
@@ -90,17 +95,17 @@ pub async fn serve(listener: TcpListener, options: Options, shutdown: impl Futur
 async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
-) -> (TcpStream, OwnedSemaphorePermit) {
+) -> (TcpStream, Peer, OwnedSemaphorePermit) {
     loop {
         // The semaphore is never closed; were it, waiting would be all there is to do.
         let Ok(permit) = Arc::clone(room).acquire_owned().await else {
             return std::future::pending().await;
         };
         match listener.accept().await {
-            Ok((stream, _peer)) => {
+            Ok((stream, peer)) => {
                 // Small answers must not wait for acknowledgements. Where it cannot be set they do.
                 let _ = stream.set_nodelay(true);
-                return (stream, permit);
+                return (stream, Peer(peer), permit);
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection was not accepted");
@@ -110,10 +115,11 @@ async fn accept(
     }
 }
 
-async fn connection(shared: &Arc<Shared>, stream: TcpStream) {
+async fn connection(shared: &Arc<Shared>, stream: TcpStream, peer: Peer) {
     let limits = &shared.options.limits;
-    let service = service_fn(|request| {
+    let service = service_fn(|mut request: Request<Incoming>| {
         let shared = Arc::clone(shared);
+        request.extensions_mut().insert(peer);
         async move { Ok::<_, Infallible>(shared.answer(request).await) }
     });
     let stream = TokioIo::new(Pulse::new(stream, limits.write_silence));

@@ -1,7 +1,8 @@
 //! REST: the way of a request, errors, callers.
 
-use holm_gateway::http::Access;
+use holm_engine::Rate;
 use holm_gateway::http::access::Secret;
+use holm_gateway::http::{Access, KeyAccess};
 use serde_json::{Value, json};
 
 use crate::client::{assert_matches, run};
@@ -12,7 +13,7 @@ use crate::world::reaches;
 const NEVER: &str = "sbx_0123456789abcdef01";
 
 fn with_keys(setup: &mut Setup) {
-    setup.access = Access::Keys(setup.engine.clone());
+    setup.access = Access::Keys(KeyAccess::new(setup.engine.clone(), Rate::UNLIMITED));
 }
 
 async fn made(site: &Site, key: &str, body: Value) -> String {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holm_engine::{Engine, KeyId, NewAccount, NewKey};
+use holm_engine::{Engine, EngineSettings, KeyId, NewAccount, NewKey};
 use holm_gateway::http::face::Face;
 use holm_gateway::http::health::Health;
 use holm_gateway::http::origin::Origins;
@@ -24,12 +24,20 @@ use crate::world::{HANG, World, reaches};
 
 /// What a test may choose.
 pub struct Setup {
+    world: Arc<World>,
     pub engine: Engine,
     pub access: Access,
     pub limits: Limits,
     pub sessions: SessionRules,
     pub server: Server,
     pub keep_alive: Duration,
+}
+
+impl Setup {
+    /// Another engine with these settings, for what is set after this.
+    pub fn rebuild(&mut self, change: impl FnOnce(&mut EngineSettings)) {
+        self.engine = self.world.engine(change);
+    }
 }
 
 /// A running server.
@@ -50,7 +58,8 @@ impl Site {
     pub async fn with(change: impl FnOnce(&mut Setup)) -> Self {
         let (world, engine) = World::new();
         let mut setup = Setup {
-            engine: engine.clone(),
+            world: Arc::clone(&world),
+            engine,
             access: Access::Open,
             limits: Limits::default(),
             sessions: SessionRules::default(),
@@ -58,6 +67,7 @@ impl Site {
             keep_alive: KEEP_ALIVE,
         };
         change(&mut setup);
+        let engine = setup.engine;
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let origins = Origins::new(address, vec!["https://app.example".to_owned()]);

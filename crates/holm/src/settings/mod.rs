@@ -1,19 +1,30 @@
-//! One resolved struct per command: flags before environment before defaults.
+//! One resolved struct per command: flags before environment before file before defaults. The file
+//! is for what concerns a service ([`table`]).
 
+mod admin;
 mod doctor;
+mod file;
 mod host;
+mod layers;
+mod limits;
 mod mcp;
+pub mod money;
 pub mod parse;
 mod remote;
 mod run;
 mod serve;
+mod service;
+pub mod table;
+mod webhooks;
 
+pub use admin::AdminSettings;
 pub use doctor::DoctorSettings;
-pub use host::HostSettings;
+pub use host::{HostSettings, LogFormat};
+pub use layers::InForce;
 pub use mcp::{McpEngine, McpSettings};
 pub use remote::{RemoteSettings, no_key};
 pub use run::RunSettings;
-pub use serve::{Auth, DEFAULT_PORT, ServeSettings};
+pub use serve::{Auth, ServeSettings};
 
 use std::ffi::OsStr;
 

@@ -45,11 +45,9 @@ impl RemoteSettings {
             None if url.is_loopback() => None,
             None => return Err(no_key(url_variable)),
         };
-        let file = |variable| environment.get(variable).map(|(_, path)| path.into());
         let mut options = Options::new(url);
         options.key = key;
-        options.roots =
-            Roots { instead: file(env_vars::SSL_CERT_FILE), also: file(env_vars::CA_FILE) };
+        options.roots = roots(environment);
         options.proxies = proxies(environment)?;
         Ok(Some(Self { options, key_variable, url_variable }))
     }
@@ -62,6 +60,12 @@ pub fn no_key(url_variable: &str) -> Failure {
         "{url_variable} names a service that needs a key, and {} is not set",
         env_vars::API_KEY.name
     ))
+}
+
+/// Whose certificates are trusted.
+pub(super) fn roots(environment: &Environment) -> Roots {
+    let file = |variable| environment.get(variable).map(|(_, path)| path.into());
+    Roots { instead: file(env_vars::SSL_CERT_FILE), also: file(env_vars::CA_FILE) }
 }
 
 fn proxies(environment: &Environment) -> Result<Proxies, Failure> {

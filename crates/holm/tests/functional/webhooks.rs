@@ -51,8 +51,12 @@ impl Got {
 
     /// Verifies the signature by another program.
     fn verify(&self) {
-        let signed =
-            format!("{}.{}.{}", self.header("webhook-id"), self.header("webhook-timestamp"), self.body);
+        let signed = format!(
+            "{}.{}.{}",
+            self.header("webhook-id"),
+            self.header("webhook-timestamp"),
+            self.body
+        );
         let mut openssl = Command::new("openssl")
             .args(["dgst", "-sha256", "-mac", "HMAC", "-macopt", &format!("hexkey:{KEY}")])
             .stdin(Stdio::piped())
@@ -174,9 +178,10 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) {
 /// A service that tells these, on loopback, with short pauses.
 fn telling(home: &Home, receivers: &[&Receiver]) -> Serve {
     let urls: Vec<String> = receivers.iter().map(|receiver| receiver.url()).collect();
-    home.serve(&[], &[("HOLM_WEBHOOK_ALLOW", "127.0.0.0/8"), ("HOLM_WEBHOOK_TIMEOUT", "1"),
-        ("HOLM_WEBHOOK_PAUSE", "0.1"), ("HOLM_WEBHOOK_URLS", &urls.join(",")),
-        ("HOLM_WEBHOOK_SECRETS", SECRET)])
+    let text = "[webhooks]\nallow = ['127.0.0.0/8']\ntimeout = '1s'\npause = '100ms'\n";
+    std::fs::write(home.data().join("config.toml"), text).expect("written");
+    let env = [("HOLM_WEBHOOK_URLS", &*urls.join(",")), ("HOLM_WEBHOOK_SECRETS", SECRET)];
+    home.serve(&[], &env)
 }
 
 /// One sandbox from its beginning to its end; its id.
@@ -213,8 +218,7 @@ fn what_happens_is_told_and_signed(home: &Home) {
 }
 
 fn failures_are_told_again_under_the_same_id(home: &Home) {
-    let receiver =
-        Receiver::new(&[Some("500 Oops"), None, Some("429 Slow Down"), Some("200 OK")]);
+    let receiver = Receiver::new(&[Some("500 Oops"), None, Some("429 Slow Down"), Some("200 OK")]);
     let serve = telling(home, &[&receiver]);
     life(&serve);
     // The first three attempts fail: by status, by silence, by status.
@@ -226,7 +230,8 @@ fn failures_are_told_again_under_the_same_id(home: &Home) {
     got.iter().for_each(Got::verify);
     for got in &got {
         let same = receiver.got();
-        let mut same = same.iter().filter(|other| other.header("webhook-id") == got.header("webhook-id"));
+        let mut same =
+            same.iter().filter(|other| other.header("webhook-id") == got.header("webhook-id"));
         assert!(same.all(|other| other.body == got.body), "an id is one event");
     }
     serve.end();
