@@ -189,7 +189,7 @@ fn life(serve: &Serve) -> String {
     let session = serve.session();
     let made = serve.call(&session, "create_sandbox", json!({"name": "told"}));
     let id = made.ok()["sandbox_id"].as_str().expect("an id").to_owned();
-    serve.call(&session, "extend_sandbox", json!({"sandbox_id": id, "minutes": 5})).ok();
+    serve.call(&session, "extend_sandbox", json!({"sandbox_id": id, "additional_minutes": 5})).ok();
     serve.call(&session, "destroy_sandbox", json!({"sandbox_id": id})).ok();
     id
 }
