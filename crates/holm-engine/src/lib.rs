@@ -58,6 +58,7 @@ mod webhook;
 pub use account::NewAccount;
 pub use auth::Refusal;
 pub use caller::Caller;
+pub use create::FirstCall;
 pub use engine::Engine;
 pub use error::{Error, ErrorKind};
 pub use exec_stream::{ExecEvent, ExecStream};
