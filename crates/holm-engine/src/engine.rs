@@ -10,6 +10,7 @@ use tokio::sync::{OnceCell, watch};
 use tokio::time::Instant;
 
 use crate::audit::Refusals;
+use crate::counts::Counts;
 use crate::lease::Timer;
 use crate::measure::Measured;
 use crate::meter::Meter;
@@ -42,6 +43,7 @@ pub(crate) struct Inner {
     pub told: watch::Sender<()>,
     pub refusals: Refusals,
     pub key_rates: Buckets<KeyId>,
+    pub counts: Counts,
 }
 
 impl Drop for Inner {
@@ -91,6 +93,7 @@ impl Engine {
             told: watch::Sender::new(()),
             refusals: Refusals::default(),
             key_rates,
+            counts: Counts::default(),
         };
         Self::of_operator(Arc::new(inner))
     }

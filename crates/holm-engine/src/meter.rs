@@ -99,6 +99,7 @@ async fn run(meter: Arc<Meter>, engine: Weak<Inner>, interval: Duration) {
                 tracing::warn!(internal = error.internal, "cannot say that this node lives");
             }
             engine.charge_all().await;
+            engine.inner.counts.charged();
             next = Instant::now() + interval;
         }
         for account in meter.due(Instant::now()) {

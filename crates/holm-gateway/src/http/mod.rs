@@ -16,6 +16,7 @@
 //! | [`reply`] | responses: whole, or a stream of events |
 //! | [`pulse`] | ends connections whose client does not read |
 //! | [`health`] | `/health` and `/ready` |
+//! | [`metrics`] | `/metrics` |
 
 pub mod access;
 pub mod body;
@@ -23,6 +24,7 @@ pub mod door;
 pub mod face;
 pub mod health;
 pub mod limits;
+pub mod metrics;
 pub mod origin;
 pub mod pulse;
 pub mod reply;

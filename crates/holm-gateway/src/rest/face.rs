@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use holm_engine::{Engine, random_bytes};
+use holm_engine::Engine;
 use hyper::Request;
 use hyper::body::Incoming;
 use tokio::sync::watch;
@@ -16,7 +16,8 @@ use crate::http::access::Refused;
 use crate::http::body::Intake;
 use crate::http::door::Stopped;
 use crate::http::face::{Answering, Face};
-use crate::http::reply::{self, Response};
+use crate::http::reply::Response;
+use crate::http::server::RequestId;
 use crate::http::{Caller, Door, Limits};
 use crate::mcp::panics::Guarded;
 
@@ -105,7 +106,7 @@ impl RestFace {
                 failure.response(&request_id)
             }
         };
-        reply::with(response, "x-request-id", &request_id)
+        response
     }
 
     /// Takes the body where it reads it.
@@ -173,20 +174,18 @@ impl RestFace {
     }
 }
 
-/// A name for a request that no other has; nothing secret.
-fn fresh_id() -> Arc<str> {
-    let bytes = random_bytes::<9>().unwrap_or_default();
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("req_{digits}").into()
-}
-
 impl Face for RestFace {
+    fn name(&self) -> &'static str {
+        "rest"
+    }
+
     fn serves(&self, path: &str) -> bool {
         path == "/v1" || path.starts_with("/v1/")
     }
 
     fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answering {
-        let request_id = fresh_id();
+        let known = request.extensions().get::<RequestId>().cloned();
+        let RequestId(request_id) = known.unwrap_or_else(RequestId::fresh);
         let id = Arc::clone(&request_id);
         let answering = Guarded::new(async move { self.respond(request, id).await });
         Box::pin(async move {

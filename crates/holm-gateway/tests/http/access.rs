@@ -301,7 +301,7 @@ fn requests_are_limited_for_each_key_and_for_addresses_without_one() {
                         reply.header("retry-after").is_some_and(|wait| wait != "0"),
                         "{reply:?}"
                     );
-                    let error = json!({"code": -32000, "message": "too many requests*"});
+                    let error = json!({"code": -32000, "message": "*too many requests*"});
                     assert_matches(&reply.json(), json!({"id": null, "error": error}));
                 }
                 seen.push(reply.status);

@@ -12,6 +12,7 @@ mod world;
 mod access;
 mod bounds;
 mod calls;
+mod metrics;
 mod modern;
 mod requests;
 mod rest;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use holm_engine::{Engine, EngineSettings, KeyId, NewAccount, NewKey};
 use holm_gateway::http::face::Face;
 use holm_gateway::http::health::Health;
+use holm_gateway::http::metrics::{MetricsFace, Requests};
 use holm_gateway::http::origin::Origins;
 use holm_gateway::http::{Access, Door, Limits, Options, serve};
 use holm_gateway::mcp::http::KEEP_ALIVE;
@@ -80,16 +81,25 @@ impl Site {
             engine: engine.clone(),
             server: Arc::new(setup.server),
             default_template: None,
-            door,
+            door: Arc::clone(&door),
             limits: setup.limits.clone(),
             sessions: setup.sessions,
             keep_alive: setup.keep_alive,
         });
-        let faces: Vec<Arc<dyn Face>> = vec![Arc::new(Health::default()), face.clone(), rest];
+        let requests = Arc::<Requests>::default();
+        let sessions = Arc::clone(&face);
+        let metrics = MetricsFace::new(
+            engine.clone(),
+            door,
+            Arc::clone(&requests),
+            Box::new(move || sessions.session_count()),
+        );
+        let faces: Vec<Arc<dyn Face>> =
+            vec![Arc::new(Health::default()), face.clone(), rest, metrics];
         let (stop, stopped) = oneshot::channel::<()>();
         let operator = engine.clone();
         let serving = tokio::spawn(async move {
-            let options = Options { faces, limits: setup.limits };
+            let options = Options { faces, limits: setup.limits, requests };
             let stopped = async {
                 // A dropped sender is no signal.
                 if stopped.await.is_err() {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use holm_engine::{Engine, EngineSettings};
 use holm_gateway::http::face::Face;
 use holm_gateway::http::health::Health;
+use holm_gateway::http::metrics::{MetricsFace, Requests};
 use holm_gateway::http::origin::Origins;
 use holm_gateway::http::{self, Access, Door, KeyAccess, Limits, Options};
 use holm_gateway::mcp::http::KEEP_ALIVE;
@@ -94,13 +95,21 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
         engine: engine.clone(),
         server: Arc::new(Server::new()),
         default_template: Some(settings.template.clone()),
-        door,
+        door: Arc::clone(&door),
         limits: limits.clone(),
         sessions: SessionRules { idle: settings.sessions_idle, limit: settings.sessions_max },
         keep_alive: KEEP_ALIVE,
     });
+    let requests = Arc::<Requests>::default();
+    let sessions = Arc::clone(&mcp);
+    let metrics = MetricsFace::new(
+        engine.clone(),
+        door,
+        Arc::clone(&requests),
+        Box::new(move || sessions.session_count()),
+    );
     let faces: Vec<Arc<dyn Face>> =
-        vec![Arc::new(Health::default()), Arc::clone(&mcp) as Arc<dyn Face>, rest];
+        vec![Arc::new(Health::default()), Arc::clone(&mcp) as Arc<dyn Face>, rest, metrics];
     let webhooks = settings.webhooks.start(&engine)?;
     warn_of(&settings.auth);
     let person = io::stdout().is_terminal();
@@ -114,7 +123,7 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
             // An error means the same: whoever could send it has gone.
             let _ = stopped.await;
         };
-        http::serve(listener, Options { faces, limits }, stopped).await;
+        http::serve(listener, Options { faces, limits, requests }, stopped).await;
         mcp.close().await;
         engine.shutdown().await;
         // After the last of what they tell.
