@@ -4,6 +4,7 @@
 //! about the keys that exist. Nothing is cached: each call asks the store.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 use holm_store::{Key, KeyStatus};
 use jiff::Timestamp;
@@ -104,7 +105,9 @@ impl Engine {
         let Some(key) = self.caller.key else { return Ok(()) };
         self.inner.key_rates.take(key).map_err(|wait| {
             let text = "this API key makes more requests than it may";
-            Error { retry_after: Some(wait), ..Error::new(ErrorKind::RateLimited, text) }
+            let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).saturating_add(1);
+            let retry_after = NonZeroU32::new(seconds);
+            Error { retry_after, ..Error::new(ErrorKind::RateLimited, text) }
         })
     }
 

@@ -1,7 +1,7 @@
 //! What a call can fail with: a closed list of kinds, a text for the caller, a text for the log.
 
 use std::fmt;
-use std::time::Duration;
+use std::num::NonZeroU32;
 
 use serde::Serialize;
 
@@ -186,8 +186,8 @@ pub struct Error {
     pub ended: Option<Ended>,
     /// With [`ErrorKind::SandboxGone`] after a command: what it had written until then.
     pub partial: Option<Box<CommandResult>>,
-    /// With [`ErrorKind::RateLimited`]: how long to wait.
-    pub retry_after: Option<Duration>,
+    /// With [`ErrorKind::RateLimited`]: seconds to wait.
+    pub retry_after: Option<NonZeroU32>,
 }
 
 impl Error {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -113,7 +114,10 @@ impl KeyAccess {
         let caller = Caller::Known(caller.map_err(Refused::Key)?);
         match caller.engine(&self.engine).admit() {
             Ok(()) => Ok(caller),
-            Err(error) => Err(Refused::TooMany(error.retry_after.unwrap_or_default())),
+            Err(error) => {
+                let wait = error.retry_after.map_or(1, NonZeroU32::get);
+                Err(Refused::TooMany(Duration::from_secs(wait.into())))
+            }
         }
     }
 }

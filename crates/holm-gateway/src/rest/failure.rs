@@ -255,7 +255,7 @@ impl From<Error> for Failure {
         failure.suggestion = error.suggestion;
         failure.ended = error.ended.map(|ended| Box::new((ended.reason.as_str(), ended.at_text())));
         failure.partial = error.partial.map(|partial| Box::new((*partial).into()));
-        failure.retry_after = error.retry_after.map(seconds);
+        failure.retry_after = error.retry_after.map(|seconds| seconds.get().into());
         if matches!(error.kind, ErrorKind::Unavailable | ErrorKind::Capacity) {
             failure.retry_after = Some(RETRY_SECONDS);
         }
