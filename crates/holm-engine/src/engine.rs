@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use holm_runtime::Driver;
 use holm_store::{Cursor, KeyId, KeyScope, MemoryStore, PAGE_MAX, Page, PageQuery, Record, Store};
 use holm_wire::client::GuestClient;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, watch};
 use tokio::time::Instant;
 
 use crate::audit::Refusals;
@@ -39,6 +39,8 @@ pub(crate) struct Inner {
     pub closing: AtomicBool,
     pub started: OnceCell<()>,
     pub meter: Arc<Meter>,
+    /// Changes when there is something to tell webhooks.
+    pub told: watch::Sender<()>,
     pub refusals: Refusals,
     pub key_rates: Buckets<KeyId>,
     pub counts: Counts,
@@ -88,6 +90,7 @@ impl Engine {
             closing: AtomicBool::new(false),
             started: OnceCell::new(),
             meter,
+            told: watch::Sender::new(()),
             refusals: Refusals::default(),
             key_rates,
             counts: Counts::default(),

@@ -54,6 +54,7 @@ mod text;
 mod transfer;
 mod usage;
 mod view;
+mod webhook;
 
 pub use account::NewAccount;
 pub use auth::Refusal;
@@ -82,10 +83,11 @@ pub use view::{
     FileEntry, FileList, FileWritten, Limits, ListSandboxes, Output, RunCode, RunCommand,
     SandboxView, ServiceInfo, UsageNow, UsageReport, UsageRow,
 };
+pub use webhook::{Deliver, Delivered, Message, WebhookRules, Webhooks};
 
 pub use holm_runtime::MountRo;
 pub use holm_store::{
     Account, AccountId, AccountLimits, AuditEvent, Cursor, CursorError, EndReason, Ended, Entry,
-    EntryKind, IdError, Key, KeyHasher, KeyId, KeyScope, KeyStatus, KeyText, MemoryStore, NodeId,
-    Outcome, Page, PageQuery, SandboxId, SandboxState, Size, SizeName, Store, Usage,
+    EntryKind, EventId, IdError, Key, KeyHasher, KeyId, KeyScope, KeyStatus, KeyText, MemoryStore,
+    NodeId, Outcome, Page, PageQuery, SandboxId, SandboxState, Size, SizeName, Store, Usage,
 };

@@ -185,5 +185,6 @@ impl Engine {
                 tracing::error!(internal = error.internal(), "cannot tell of a balance");
             }
         }
+        self.events_recorded();
     }
 }

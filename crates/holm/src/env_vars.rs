@@ -139,24 +139,92 @@ pub const ALLOWED_ORIGINS: EnvVar = EnvVar {
           commas between. Their hosts may also be in `Host`, as a proxy sends it.",
 };
 
-/// The URL of a service.
+/// Who is told what happens.
+pub const WEBHOOK_URLS: EnvVar = EnvVar {
+    name: "HOLM_WEBHOOK_URLS",
+    aliases: &[],
+    commands: &["serve"],
+    flag: None,
+    doc: "URLs that are told what happens to sandboxes and balances, with commas between. They may \
+          hold secrets and are never logged.",
+};
+
+/// What signs the messages to them.
+pub const WEBHOOK_SECRETS: EnvVar = EnvVar {
+    name: "HOLM_WEBHOOK_SECRETS",
+    aliases: &[],
+    commands: &["serve"],
+    flag: None,
+    doc: "What signs the messages to `HOLM_WEBHOOK_URLS`: `whsec_` and 24 to 64 random bytes in \
+          base64; one for all, or one for each with commas between. Never logged.",
+};
+
+/// Where a service is.
 pub const URL: EnvVar = EnvVar {
     name: "HOLM_URL",
     aliases: &["ABX_SANDBOX_BASE_URL"],
     commands: &["mcp"],
     flag: Some("--local"),
-    doc: "URL of a holm service to use instead of the embedded engine. Not there yet: `holm mcp` \
-          says so and stops; `--local` ignores it.",
+    doc: "URL of a holm service to use instead of the embedded engine, with or without `/mcp` or \
+          `/v1/mcp` at its end. `--local` ignores it.",
 };
 
-/// The key of a service.
+/// A service's key.
 pub const API_KEY: EnvVar = EnvVar {
     name: "HOLM_API_KEY",
     aliases: &["ABX_SANDBOX_API_KEY", "AAS_API_KEY"],
     commands: &["mcp"],
     flag: Some("--local"),
-    doc: "Key of a holm service. A key without a URL is refused, because no service's address is \
-          built in; `--local` ignores it. Never passed into a sandbox.",
+    doc: "Key of the service at `HOLM_URL`. A key without a URL is refused, because no service's \
+          address is built in; `--local` ignores it. Never logged, never passed into a sandbox.",
+};
+
+/// Certificates to trust besides the system's.
+pub const CA_FILE: EnvVar = EnvVar {
+    name: "HOLM_CA_FILE",
+    aliases: &[],
+    commands: &["mcp", "serve"],
+    flag: None,
+    doc: "File with certificates (PEM) of an authority to trust besides those of the system: for \
+          the service at `HOLM_URL`, and for webhooks.",
+};
+
+/// Certificates to trust instead of the system's.
+pub const SSL_CERT_FILE: EnvVar = EnvVar {
+    name: "SSL_CERT_FILE",
+    aliases: &[],
+    commands: &["mcp", "serve"],
+    flag: None,
+    doc: "File with certificates (PEM) to trust in place of those of the system.",
+};
+
+/// The proxy for https.
+pub const HTTPS_PROXY: EnvVar = EnvVar {
+    name: "HTTPS_PROXY",
+    aliases: &["https_proxy"],
+    commands: &["mcp"],
+    flag: None,
+    doc: "Proxy to a service whose URL begins with `https://`, such as \
+          `http://proxy.example.com:3128`. Services on this machine are reached directly.",
+};
+
+/// The proxy for http.
+pub const HTTP_PROXY: EnvVar = EnvVar {
+    name: "HTTP_PROXY",
+    aliases: &["http_proxy"],
+    commands: &["mcp"],
+    flag: None,
+    doc: "The same for `http://`.",
+};
+
+/// Hosts without a proxy.
+pub const NO_PROXY: EnvVar = EnvVar {
+    name: "NO_PROXY",
+    aliases: &["no_proxy"],
+    commands: &["mcp"],
+    flag: None,
+    doc: "Hosts, ends of hosts, addresses and networks that are reached without a proxy, with \
+          commas between; `*` is all.",
 };
 
 /// No colours.
@@ -210,8 +278,15 @@ pub const ALL: &[EnvVar] = &[
     DATABASE,
     AUTH_TOKEN,
     ALLOWED_ORIGINS,
+    WEBHOOK_URLS,
+    WEBHOOK_SECRETS,
     URL,
     API_KEY,
+    CA_FILE,
+    SSL_CERT_FILE,
+    HTTPS_PROXY,
+    HTTP_PROXY,
+    NO_PROXY,
     NO_COLOR,
     TERM,
     XDG_DATA_HOME,

@@ -15,3 +15,4 @@ mod record;
 mod restart;
 mod scope;
 mod support;
+mod webhook;

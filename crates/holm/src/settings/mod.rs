@@ -10,16 +10,19 @@ mod limits;
 mod mcp;
 pub mod money;
 pub mod parse;
+mod remote;
 mod run;
 mod serve;
 mod service;
 pub mod table;
+mod webhooks;
 
 pub use admin::AdminSettings;
 pub use doctor::DoctorSettings;
 pub use host::{HostSettings, LogFormat};
 pub use layers::InForce;
-pub use mcp::McpSettings;
+pub use mcp::{McpEngine, McpSettings};
+pub use remote::{RemoteSettings, no_key};
 pub use run::RunSettings;
 pub use serve::{Auth, ServeSettings};
 

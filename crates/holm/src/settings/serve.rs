@@ -8,12 +8,12 @@ use holm_gateway::http::access::Secret;
 
 use super::layers::{InForce, Layers, Origin, wrong};
 use super::service::{self, Base};
-use super::{HostSettings, limits, table};
+use super::{HostSettings, limits, table, webhooks};
 use crate::cli::{AuthMode, ServeArgs};
 use crate::env_vars::{self, Environment};
 use crate::exit::Failure;
 use crate::output::Paint;
-use crate::service::Database;
+use crate::service::{Database, WebhookSettings};
 
 /// Resolved settings.
 #[derive(Debug)]
@@ -36,6 +36,8 @@ pub struct ServeSettings {
     pub sessions_max: usize,
     /// How long an MCP session may idle.
     pub sessions_idle: Duration,
+    /// Who is told what happens.
+    pub webhooks: WebhookSettings,
     /// Requests of an address without a key.
     pub keyless_rate: Rate,
     /// Colours in the log.
@@ -82,6 +84,7 @@ impl ServeSettings {
         let keyless_rate =
             limits::rate(&layers, &table::KEYLESS_RATE, 60.0, &table::KEYLESS_BURST)?;
         let engine = limits::engine(&layers)?;
+        let webhooks = webhooks::webhooks(&layers, environment)?;
         Ok(Self {
             host,
             database,
@@ -90,6 +93,7 @@ impl ServeSettings {
             allowed_origins,
             template,
             engine,
+            webhooks,
             sessions_max,
             sessions_idle,
             keyless_rate,

@@ -125,6 +125,17 @@ settings! {
     PRICE_LARGE = setting("billing.large", "0", "The same for large ones.");
     METER_INTERVAL = setting("billing.interval", "10s", "How often running sandboxes are charged, \
         and recorded as alive.");
+    WEBHOOK_URLS = setting("webhooks.urls", "", "Who is told what happens to sandboxes and \
+        balances; a list of URLs.").env(env_vars::WEBHOOK_URLS).shown(Shown::Never);
+    WEBHOOK_SECRETS = setting("webhooks.secrets", "", "What signs the messages: `whsec_` and 24 \
+        to 64 random bytes in base64; one for all of them, or a list with one for each.")
+        .env(env_vars::WEBHOOK_SECRETS).shown(Shown::Never);
+    WEBHOOK_ALLOW = setting("webhooks.allow", "", "Networks in which they may be besides public \
+        addresses; a list such as `10.1.0.0/16,fd00::/8`.");
+    WEBHOOK_TIMEOUT = setting("webhooks.timeout", "15s", "How long one attempt to tell them may \
+        take.");
+    WEBHOOK_PAUSE = setting("webhooks.pause", "5s", "The pause after the first attempt that \
+        failed; it triples with each further one, up to 6 hours.");
     BALANCE_GRACE = setting("billing.grace", "60s", "How long sandboxes go on when their account \
         has nothing left.");
 }

@@ -23,3 +23,4 @@ mod run;
 mod serve;
 mod storage;
 mod streams;
+mod webhooks;

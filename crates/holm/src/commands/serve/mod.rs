@@ -44,6 +44,7 @@ pub(super) fn run(settings: ServeSettings) -> Result<u8, Failure> {
     let engine_settings = EngineSettings {
         node: place.node()?,
         keys: Some(place.keys()?),
+        webhooks: settings.webhooks.names(),
         ..settings.engine.clone()
     };
     let driver = host::driver(&settings.host, &engine_settings)?;
@@ -109,6 +110,7 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
     );
     let faces: Vec<Arc<dyn Face>> =
         vec![Arc::new(Health::default()), Arc::clone(&mcp) as Arc<dyn Face>, rest, metrics];
+    let webhooks = settings.webhooks.start(&engine)?;
     warn_of(&settings.auth);
     let person = io::stdout().is_terminal();
     output::print(&announce::text(address, &settings.auth, &first_key, person))?;
@@ -124,6 +126,10 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
         http::serve(listener, Options { faces, limits, requests }, stopped).await;
         mcp.close().await;
         engine.shutdown().await;
+        // After the last of what they tell.
+        if let Some(webhooks) = webhooks {
+            webhooks.stop().await;
+        }
         store.close().await;
     };
     tokio::pin!(ending);
