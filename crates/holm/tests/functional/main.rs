@@ -18,6 +18,7 @@ mod processes;
 mod protocol;
 mod readers;
 mod requests;
+mod rest;
 mod run;
 mod serve;
 mod storage;

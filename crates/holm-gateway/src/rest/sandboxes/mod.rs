@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::input::{Fixed, Json, NoQuery, Nothing, Object};
 use super::number::Whole;
 use super::output::{Answer, Made};
-use super::text::{Variables, time};
+use super::text::{NAME, Variables, time};
 
 pub mod view;
 
@@ -74,7 +74,7 @@ pub struct SandboxCreate {
     /// … and this many MiB of memory.
     pub memory_mb: Option<Whole<1, { 1 << 30 }>>,
     /// A name to recognise it by.
-    #[schemars(length(min = 1, max = 64), extend("pattern" = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"))]
+    #[schemars(length(min = 1, max = 64), extend("pattern" = NAME))]
     pub name: Option<String>,
     /// Lifetime from the moment that it is ready (default: 15 minutes).
     pub timeout_minutes: Option<Whole<1, 1440>>,
