@@ -16,7 +16,8 @@ use super::number::Whole;
 use super::output::{Answer, Made};
 use super::sandboxes::after;
 use super::text::{
-    NAME, account_id_schema, maybe_time_schema, micros, sandbox_id_schema, time, time_schema, units,
+    CURSOR, NAME, account_id_schema, maybe_time_schema, micros, sandbox_id_schema, time,
+    time_schema, units,
 };
 
 /// Most units of one payment.
@@ -77,6 +78,7 @@ pub struct PageOf {
     /// How many at most (default: 100).
     pub limit: Option<Whole<1, 1000>>,
     /// `next_cursor` of the page before.
+    #[schemars(extend("pattern" = CURSOR))]
     pub cursor: Option<String>,
 }
 

@@ -14,7 +14,9 @@ use super::failure::Failure;
 use super::input::{Fixed, Json, NoQuery, Nothing, Object, id};
 use super::number::Whole;
 use super::output::{Answer, Made};
-use super::text::{NAME, account_id_schema, key_id_schema, maybe_time_schema, time, time_schema};
+use super::text::{
+    CURSOR, NAME, account_id_schema, key_id_schema, maybe_time_schema, time, time_schema,
+};
 
 /// What a key may do.
 #[derive(
@@ -121,6 +123,7 @@ pub struct OfAccount {
     /// How many at most (default: 100).
     pub limit: Option<Whole<1, 1000>>,
     /// `next_cursor` of the page before.
+    #[schemars(extend("pattern" = CURSOR))]
     pub cursor: Option<String>,
 }
 

@@ -13,6 +13,9 @@ use super::failure::Failure;
 /// Without the character that neither paths nor variables may hold.
 pub const WITHOUT_NUL: &str = "^[^\\u0000]*$";
 
+/// A place in a list, as a list has returned it.
+pub const CURSOR: &str = "^-?[0-9]{1,18}\\.[0-9A-Za-z_]{1,64}$";
+
 /// Without control characters.
 pub const NAME: &str = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$";
 

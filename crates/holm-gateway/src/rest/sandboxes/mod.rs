@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::input::{Fixed, Json, NoQuery, Nothing, Object};
 use super::number::Whole;
 use super::output::{Answer, Made};
-use super::text::{NAME, Variables, time};
+use super::text::{CURSOR, NAME, Variables, time};
 
 pub mod view;
 
@@ -79,7 +79,7 @@ pub struct SandboxCreate {
     /// Lifetime from the moment that it is ready (default: 15 minutes).
     pub timeout_minutes: Option<Whole<1, 1440>>,
     /// The same in seconds. One of the two at most.
-    pub timeout_seconds: Option<Whole<1, 86_400>>,
+    pub timeout_seconds: Option<Whole<60, 86_400>>,
     /// Environment variables of all its commands.
     pub env: Option<Variables>,
     /// What it may reach: nothing but itself, for now.
@@ -112,6 +112,7 @@ pub struct SandboxListQuery {
     /// How many at most (default: 100).
     pub limit: Option<Whole<1, 1000>>,
     /// `next_cursor` of the page before.
+    #[schemars(extend("pattern" = CURSOR))]
     pub cursor: Option<String>,
     /// Also those that have ended and are still remembered.
     pub include_deleted: Option<bool>,
