@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::endpoint::{Asked, Endpoint, Surroundings};
 use super::failure::Failure;
-use super::{exec, files, openapi, raw, sandboxes, service};
+use super::{accounts, audit, exec, files, keys, openapi, raw, sandboxes, service};
 use crate::http::access::Refused;
 use crate::http::body::Intake;
 use crate::http::door::Stopped;
@@ -63,6 +63,9 @@ pub fn endpoints() -> Vec<Endpoint> {
         files::endpoints(),
         raw::endpoints(),
         service::endpoints(),
+        accounts::endpoints(),
+        keys::endpoints(),
+        audit::endpoints(),
         openapi::endpoints(),
     ];
     resources.into_iter().flatten().collect()

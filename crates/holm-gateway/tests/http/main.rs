@@ -10,6 +10,7 @@ mod guest;
 mod world;
 
 mod access;
+mod admin;
 mod bounds;
 mod calls;
 mod metrics;

@@ -19,6 +19,7 @@ mod processes;
 mod protocol;
 mod readers;
 mod requests;
+mod rest;
 mod run;
 mod serve;
 mod storage;
