@@ -11,7 +11,7 @@ pub(crate) fn from_driver(error: DriverError) -> Error {
         DriverErrorKind::UnknownTemplate => ErrorKind::TemplateUnknown,
         DriverErrorKind::BadMount => ErrorKind::InvalidArgument,
         DriverErrorKind::LauncherGone => ErrorKind::Unavailable,
-        DriverErrorKind::Internal => ErrorKind::Internal,
+        DriverErrorKind::UnsafeDirectory | DriverErrorKind::Internal => ErrorKind::Internal,
     };
     Error::new(kind, error.message).with_internal(error.internal)
 }

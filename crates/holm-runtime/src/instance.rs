@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::cgroup::{self, Tree};
 use crate::failure::{Attempt, Failure};
 use crate::options::Settings;
+use crate::private::{self, Purpose};
 
 /// This holm.
 #[derive(Debug)]
@@ -36,21 +37,19 @@ struct Record {
 }
 
 impl Instance {
-    /// Makes an id, its directories and its lock.
+    /// Makes an id, its directories and its lock, below what [`make_dirs`] has made.
     pub(crate) fn new(settings: &Settings) -> Result<Self, Failure> {
-        make_private(&settings.data_dir).tried("make the data directory")?;
-        make_private(&settings.runtime_dir).tried("make the runtime directory")?;
         let all = settings.data_dir.join("instances");
-        make_private(&all).tried("make the directory of instances")?;
+        private::make(&all, Purpose::Data)?;
         // Held so that nobody takes the new directory for a dead one before its lock is held.
         let _guard = lock_all(&all)?;
         let id = random_id()?;
         let data_dir = all.join(&id);
         let runtime_dir = settings.runtime_dir.join(&id);
-        make_private(&data_dir).tried("make the instance's directory")?;
+        private::make_new(&data_dir)?;
         let lock = open_lock(&data_dir).tried("make the instance's lock")?;
         hold(&lock).tried("lock the instance")?;
-        make_private(&runtime_dir).tried("make the instance's runtime directory")?;
+        private::make_new(&runtime_dir)?;
         let instance = Self { id, runtime_dir, data_dir, _lock: lock };
         instance.record(None)?;
         Ok(instance)
@@ -76,6 +75,12 @@ impl Instance {
         let _ = std::fs::remove_dir_all(&self.runtime_dir);
         let _ = std::fs::remove_dir_all(&self.data_dir);
     }
+}
+
+/// Makes the directories that all instances share, or looks whether they are for us alone.
+pub(crate) fn make_dirs(settings: &Settings) -> Result<(), Failure> {
+    private::make(&settings.data_dir, Purpose::Data)?;
+    private::make(&settings.runtime_dir, Purpose::Runtime)
 }
 
 /// True when another instance's directory is there, so that a sweep may find something.
@@ -183,11 +188,6 @@ fn lock_all(all: &Path) -> Result<File, Failure> {
 
 fn open_lock(dir: &Path) -> std::io::Result<File> {
     File::options().create(true).truncate(false).write(true).mode(0o600).open(dir.join("lock"))
-}
-
-/// A directory for us alone.
-fn make_private(path: &Path) -> std::io::Result<()> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// 12 hex digits.

@@ -158,6 +158,7 @@ async fn case_66_bad_requests_and_bad_hosts_make_nothing() {
         (DriverErrorKind::HostExhausted, ErrorKind::Capacity),
         (DriverErrorKind::BadMount, ErrorKind::InvalidArgument),
         (DriverErrorKind::LauncherGone, ErrorKind::Unavailable),
+        (DriverErrorKind::UnsafeDirectory, ErrorKind::Internal),
         (DriverErrorKind::Internal, ErrorKind::Internal),
     ] {
         *driver.failing.lock().unwrap() = Some(fault);

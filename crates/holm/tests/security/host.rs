@@ -17,6 +17,7 @@ as_root!(
     killed_holm_leaves_nothing,
     killed_launcher_leaves_nothing,
     directories_are_private,
+    directories_of_others_are_refused,
 );
 as_rootless!(
     sockets_of_the_host_are_out_of_reach,
@@ -24,6 +25,8 @@ as_rootless!(
     killed_holm_leaves_nothing,
     killed_launcher_leaves_nothing,
     directories_are_private,
+    directories_of_others_are_refused,
+    the_usual_runtime_directory_cannot_be_taken_over,
 );
 
 fn sockets_of_the_host_are_out_of_reach(home: &Home) {
@@ -192,4 +195,72 @@ fn directories_are_private(home: &Home) {
         assert_eq!(dir.metadata().expect("it is there").permissions().mode() & 0o777, 0o700);
     }
     mcp.end(home);
+}
+
+/// What another user has put where holm wants its own is never used.
+fn directories_of_others_are_refused(home: &Home) {
+    use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
+    let make = |name: &str, mode: u32, owner: u32| {
+        let dir = home.dir.join(name);
+        std::fs::create_dir(&dir).expect("a directory");
+        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(mode)).expect("its mode");
+        if rustix::process::geteuid().is_root() {
+            chown(&dir, Some(owner), Some(owner)).expect("its owner");
+        }
+        dir
+    };
+    let me = home.own_uid.unwrap_or_else(|| rustix::process::geteuid().as_raw());
+    let mut traps = vec![make("open", 0o777, me), make("group", 0o770, me)];
+    if rustix::process::geteuid().is_root() {
+        traps.push(make("theirs", 0o777, 54_322));
+        traps.push(traps[2].join("deep"));
+        let link = home.dir.join("link");
+        symlink(make("mine", 0o700, me), &link).expect("a link");
+        lchown(&link, Some(54_322), Some(54_322)).expect("its owner");
+        traps.push(link);
+    }
+    for variable in ["HOLM_RUNTIME_DIR", "HOLM_DATA_DIR"] {
+        for trap in &traps {
+            for args in [&["run", "--", "true"][..], &["mcp", "--local"]] {
+                let mut command = home.command();
+                command.args(args).env(variable, trap);
+                let exit = finish(command, b"");
+                assert!(!exit.status.success(), "{variable} {}", trap.display());
+                assert!(exit.err().contains(&format!("set {variable} to")), "{}", exit.err());
+                assert!(exit.out().is_empty(), "{}", exit.out());
+            }
+        }
+    }
+    for trap in &traps {
+        let list = std::fs::read_dir(trap).into_iter().flatten().count();
+        assert_eq!(list, 0, "something was made in {}", trap.display());
+    }
+}
+
+/// The place in `/tmp` that is used without `XDG_RUNTIME_DIR` may be somebody else's already.
+fn the_usual_runtime_directory_cannot_be_taken_over(home: &Home) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let Some(uid) = home.own_uid else {
+        println!("SKIP the usual runtime directory: it may be in use by this user");
+        return;
+    };
+    let usual = std::path::PathBuf::from(format!("/tmp/holm-{uid}"));
+    let run = || {
+        let mut command = home.command();
+        command.args(["run", "--", "echo", "done"]).env_remove("HOLM_RUNTIME_DIR");
+        finish(command, b"")
+    };
+    assert_eq!(run().out(), "done\n");
+    std::fs::remove_dir_all(&usual).expect("it was made");
+    // Of the superuser, which this test is, and open to all.
+    std::fs::create_dir(&usual).expect("a trap");
+    std::fs::set_permissions(&usual, std::fs::Permissions::from_mode(0o777)).expect("its mode");
+    let trapped = run();
+    std::fs::remove_dir(&usual).expect("it is empty");
+    assert_ne!(trapped.code(), Some(0));
+    assert!(
+        trapped.err().contains(&format!("{}: belongs to user 0", usual.display())),
+        "{}",
+        trapped.err()
+    );
 }
