@@ -7,7 +7,6 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::users;
 use crate::common::*;
 
 as_root!(
@@ -46,7 +45,7 @@ fn sockets_of_the_host_are_out_of_reach(home: &Home) {
         path.display()
     );
     mcp.write(&sandbox, "connect.py", &script);
-    for user in users(home) {
+    for user in home.users() {
         assert_eq!(
             mcp.sh_with(
                 &sandbox,
@@ -76,7 +75,7 @@ fn secrets_of_the_service_are_nowhere(home: &Home) {
     // In environments, arguments, memory that can be read, files, and the start of the stack.
     let script = "import os, re\nfound = []\nfor pid in filter(str.isdigit, os.listdir('/proc')):\n  if int(pid) == os.getpid(): continue\n  for name in ('environ', 'cmdline', 'mountinfo', 'cgroup', 'maps', 'auxv'):\n    try:\n      if b'marker-5' + b'e1d7c' in open(f'/proc/{pid}/{name}', 'rb').read(): found.append((pid, name))\n    except OSError: pass\n  try:\n    mem = open(f'/proc/{pid}/mem', 'rb')\n    for line in open(f'/proc/{pid}/maps'):\n      a, b = (int(x, 16) for x in line.split()[0].split('-'))\n      if 'r' in line.split()[1] and b - a < 1 << 26:\n        try:\n          mem.seek(a)\n          if b'marker-5' + b'e1d7c' in mem.read(b - a): found.append((pid, 'mem'))\n        except (OSError, ValueError): pass\n  except OSError: pass\nprint(found)\n";
     mcp.write(&sandbox, "/dev/shm/search.py", script);
-    for user in users(home) {
+    for user in home.users() {
         let run = mcp.sh_with(
             &sandbox,
             "python3 /dev/shm/search.py",
@@ -156,18 +155,23 @@ fn killed_holm_leaves_nothing(home: &Home) {
 }
 
 fn killed_launcher_leaves_nothing(home: &Home) {
-    let mcp = busy(home);
+    let mut mcp = busy(home);
     let sandbox = mcp.list().remove(0);
+    let call = mcp.start_sh(&sandbox, "echo up > up2; sleep 3000", json!({"timeout_ms": 600_000}));
+    until("it runs", || {
+        (mcp.sh(&sandbox, "ls up2 2>/dev/null | wc -l").stdout == "1\n").then_some(())
+    });
     for (launcher, _) in children(mcp.pid()) {
         kill(launcher, Signal::KILL);
     }
-    // The service notices, says so, and does not hang.
-    let after = mcp.call("create_sandbox", json!({}));
-    if after.is_error() {
-        assert!(["unavailable", "internal"].contains(&after.code().as_str()), "{}", after.text());
-    }
-    mcp.call("run_command", json!({"sandbox_id": sandbox, "command": "echo x"})).result();
-    drop(mcp);
+    // The server notices, answers what runs, says so, and ends: nothing can be made any more, and
+    // whoever runs it starts it again.
+    assert_eq!(mcp.finish(call).code(), "sandbox_gone");
+    assert_eq!(mcp.wait().code(), Some(1));
+    let told = mcp.stderr();
+    assert!(told.contains("error: the launcher process has ended"), "{told}");
+    assert!(told.contains("hint: start holm mcp again"), "{told}");
+    mcp.assert_protocol_only();
     // Both are gone: what is left now is swept by the next start at the latest.
     assert_eq!(home.holm(&["run", "--", "echo", "next"]).out(), "next\n");
     home.assert_clean();
