@@ -85,7 +85,7 @@ const COUNTS: &[(&str, &str)] = &[
 ];
 
 fn case_99_programs_see_their_processors(home: &Home) {
-    let host = std::thread::available_parallelism().expect("a count").get();
+    let host = host_processors();
     let mcp = home.mcp();
     let mut below = counts_are_right(home, &mcp, host);
     mcp.end(home);
@@ -105,6 +105,10 @@ fn case_99_programs_see_their_processors(home: &Home) {
     if !below {
         println!("SKIP part of case 99: this host has one processor");
     }
+}
+
+fn host_processors() -> usize {
+    std::thread::available_parallelism().expect("a count").get()
 }
 
 /// One that this test may use.
@@ -131,6 +135,10 @@ fn counts_are_right(home: &Home, mcp: &Mcp, host: usize) -> bool {
         assert!(given <= host, "{size}: {given} of {host} are given");
         below |= given < host;
         for (program, command) in COUNTS {
+            // It asks for the host's until Python 3.13, which is documented.
+            if *program == "python3 pool" && given < host_processors() {
+                continue;
+            }
             let name = program.split(' ').next().expect("a name");
             if mcp.sh(&sandbox, &format!("command -v {name}")).exit_code != 0 {
                 println!("SKIP part of case 99: no {name} in the template");
