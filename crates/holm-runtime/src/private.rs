@@ -120,7 +120,7 @@ fn make_as(path: &Path, me: u32) -> Result<(), Problem> {
     let mut at = PathBuf::from("/");
     let mut meta = symlink_metadata(&at)?;
     let trusted = Trusted { me, outside: meta.uid() };
-    let mut left = parts(path);
+    let mut left = parts(&std::path::absolute(path)?);
     let mut links = 0;
     while let Some(part) = left.pop() {
         trusted.passable(&at, &meta)?;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use holm_engine::{Engine, KeyId, NewAccount, NewKey};
 use holm_gateway::http::face::Face;
 use holm_gateway::http::health::Health;
 use holm_gateway::http::origin::Origins;
@@ -11,6 +12,7 @@ use holm_gateway::http::{Access, Door, Limits, Options, serve};
 use holm_gateway::mcp::http::KEEP_ALIVE;
 use holm_gateway::mcp::http::sessions::SessionRules;
 use holm_gateway::mcp::{HttpOptions, McpFace, Server};
+use holm_gateway::rest::{RestFace, RestOptions};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -22,6 +24,7 @@ use crate::world::{HANG, World, reaches};
 
 /// What a test may choose.
 pub struct Setup {
+    pub engine: Engine,
     pub access: Access,
     pub limits: Limits,
     pub sessions: SessionRules,
@@ -33,6 +36,8 @@ pub struct Setup {
 pub struct Site {
     pub world: Arc<World>,
     pub address: SocketAddr,
+    /// Its operator's.
+    pub engine: Engine,
     stop: Option<oneshot::Sender<()>>,
     serving: JoinHandle<()>,
 }
@@ -45,6 +50,7 @@ impl Site {
     pub async fn with(change: impl FnOnce(&mut Setup)) -> Self {
         let (world, engine) = World::new();
         let mut setup = Setup {
+            engine: engine.clone(),
             access: Access::Open,
             limits: Limits::default(),
             sessions: SessionRules::default(),
@@ -55,17 +61,23 @@ impl Site {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let origins = Origins::new(address, vec!["https://app.example".to_owned()]);
+        let door = Arc::new(Door::new(origins, setup.access));
+        let rest = RestFace::new(RestOptions {
+            keep_alive: setup.keep_alive,
+            ..RestOptions::new(engine.clone(), Arc::clone(&door), setup.limits.clone())
+        });
         let face = McpFace::start(HttpOptions {
             engine: engine.clone(),
             server: Arc::new(setup.server),
             default_template: None,
-            door: Arc::new(Door::new(origins, setup.access)),
+            door,
             limits: setup.limits.clone(),
             sessions: setup.sessions,
             keep_alive: setup.keep_alive,
         });
-        let faces: Vec<Arc<dyn Face>> = vec![Arc::new(Health::default()), face.clone()];
+        let faces: Vec<Arc<dyn Face>> = vec![Arc::new(Health::default()), face.clone(), rest];
         let (stop, stopped) = oneshot::channel::<()>();
+        let operator = engine.clone();
         let serving = tokio::spawn(async move {
             let options = Options { faces, limits: setup.limits };
             let stopped = async {
@@ -78,7 +90,15 @@ impl Site {
             face.close().await;
             engine.shutdown().await;
         });
-        Self { world, address, stop: Some(stop), serving }
+        Self { world, address, engine: operator, stop: Some(stop), serving }
+    }
+
+    /// A key of a new account.
+    pub async fn key(&self) -> (KeyId, String) {
+        let request = NewAccount { name: "a".to_owned(), ..NewAccount::default() };
+        let account = self.engine.account_create(request).await.expect("an account");
+        let made = self.engine.key_create(NewKey::new(account.id, "k")).await.expect("a key");
+        (made.key.id, made.text.reveal().to_owned())
     }
 
     pub async fn wire(&self) -> Wire {
@@ -96,6 +116,16 @@ impl Site {
         let mut wire = self.wire().await;
         wire.send(method, path, headers, body).await;
         wire.reply().await
+    }
+
+    /// A request of REST with a JSON body, or none.
+    pub async fn rest(&self, method: &str, path: &str, key: &str, body: Value) -> Reply {
+        let mut headers = vec![("content-type", "application/json")];
+        if !key.is_empty() {
+            headers.push(("x-api-key", key));
+        }
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.ask(method, path, &headers, body.as_bytes()).await
     }
 
     pub async fn post(&self, headers: &[(&str, &str)], body: impl ToString) -> Reply {

@@ -20,6 +20,7 @@ as_root!(
     a_hangup_ends_it,
     in_the_background_it_has_no_input,
     below_timeout_it_ends_in_time,
+    case_71_the_first_key_is_shown_once_and_only_on_a_terminal,
 );
 as_rootless!(the_command_gets_a_terminal);
 
@@ -33,8 +34,12 @@ struct Terminal {
 
 impl Terminal {
     fn run(home: &Home, script: &str) -> Self {
-        let args = ["run", "--", "sh", "-c", script].map(OsStr::new);
-        // What is on the terminal came through the command's own.
+        Self::holm(home, &["run", "--", "sh", "-c", script])
+    }
+
+    fn holm(home: &Home, arguments: &[&str]) -> Self {
+        let args: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
+        // What is on the terminal came through standard output.
         Self::start(home, home.program.as_os_str(), &args, |_| Stdio::null())
     }
 
@@ -187,4 +192,22 @@ fn below_timeout_it_ends_in_time(home: &Home) {
     let mut terminal = Terminal::shell(home, "timeout 2 \"$0\" run -- sleep 1000; echo status=$?");
     terminal.expect("status=124");
     assert_eq!(terminal.ended().code(), Some(0));
+}
+
+fn case_71_the_first_key_is_shown_once_and_only_on_a_terminal(home: &Home) {
+    for start in 0..2 {
+        let mut terminal = Terminal::holm(home, &["serve", "--port", "0"]);
+        let said = terminal.expect("\n}").replace("\r\n", "\n");
+        let path = home.data().join("first-key");
+        let key = std::fs::read_to_string(&path).expect("the first key").trim().to_owned();
+        assert!(said.contains(&path.display().to_string()), "{said}");
+        let header = match start {
+            0 => format!("--header \"Authorization: Bearer {key}\""),
+            _ => format!("--header \"Authorization: Bearer $(cat {})\"", path.display()),
+        };
+        assert!(said.contains(&header), "{said}");
+        assert_eq!(said.contains(&key), start == 0, "{said}");
+        terminal.signal(Signal::TERM);
+        assert_eq!(terminal.ended().code(), Some(0));
+    }
 }

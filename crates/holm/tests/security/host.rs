@@ -225,7 +225,8 @@ fn directories_of_others_are_refused(home: &Home) {
     }
     for variable in ["HOLM_RUNTIME_DIR", "HOLM_DATA_DIR"] {
         for trap in &traps {
-            for args in [&["run", "--", "true"][..], &["mcp", "--local"]] {
+            for args in [&["run", "--", "true"][..], &["mcp", "--local"], &["serve", "--port", "0"]]
+            {
                 let mut command = home.command();
                 command.args(args).env(variable, trap);
                 let exit = finish(command, b"");
