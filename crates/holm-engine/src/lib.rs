@@ -56,6 +56,7 @@ mod view;
 pub use account::NewAccount;
 pub use auth::Refusal;
 pub use caller::Caller;
+pub use create::FirstCall;
 pub use engine::Engine;
 pub use error::{Error, ErrorKind};
 pub use exec_stream::{ExecEvent, ExecStream};

@@ -1,11 +1,13 @@
 //! One running holm on this machine: its directories, its lock, and what dead ones have left.
 //!
 //! Every holm has an id. The lock file of an id is held by the launcher for as long as it lives, so
-//! an id without a holder is dead, and whatever carries it may be removed by the next start.
+//! an id without a holder is dead, and whatever carries it may be removed by the next start. What
+//! carries it is written in the lock file itself: every further file would cost each start.
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{Read as _, Seek as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,7 +28,7 @@ pub(crate) struct Instance {
     pub runtime_dir: PathBuf,
     data_dir: PathBuf,
     /// Held until we are gone.
-    _lock: File,
+    lock: File,
 }
 
 /// What the next start must know to remove what is left.
@@ -49,9 +51,9 @@ impl Instance {
         private::make_new(&data_dir)?;
         let lock = open_lock(&data_dir).tried("make the instance's lock")?;
         hold(&lock).tried("lock the instance")?;
-        private::make_new(&runtime_dir)?;
-        let instance = Self { id, runtime_dir, data_dir, _lock: lock };
+        let instance = Self { id, runtime_dir, data_dir, lock };
         instance.record(None)?;
+        private::make_new(&instance.runtime_dir)?;
         Ok(instance)
     }
 
@@ -60,13 +62,14 @@ impl Instance {
         format!("holm-{}", self.id)
     }
 
-    /// Keeps what must be removed if we die.
+    /// Keeps what must be removed if we die. Each record is at least as long as the one before, so
+    /// that a death in between leaves one of them whole.
     pub(crate) fn record(&self, tree: Option<&Tree>) -> Result<(), Failure> {
         let cgroups = tree.map(|tree| tree.dirs().iter().map(|dir| (*dir).to_owned()).collect());
         let record =
             Record { runtime_dir: self.runtime_dir.clone(), cgroups: cgroups.unwrap_or_default() };
         let text = serde_json::to_vec(&record).tried("encode the record")?;
-        std::fs::write(self.data_dir.join("record.json"), text).tried("write the record")
+        self.lock.write_all_at(&text, 0).tried("write the record")
     }
 
     /// Removes its directories. Sandboxes are gone by now.
@@ -129,7 +132,7 @@ pub(crate) fn sweep(settings: &Settings) -> Result<(), Failure> {
             && let Ok(lock) = open_lock(&dir)
             && hold(&lock).is_ok()
         {
-            remove_dead(&dir);
+            remove_dead(&dir, &lock);
         }
     }
     Ok(())
@@ -138,11 +141,18 @@ pub(crate) fn sweep(settings: &Settings) -> Result<(), Failure> {
 /// How long a sweep waits for killed processes to go.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-fn remove_dead(dir: &Path) {
-    let record: Record = std::fs::read(dir.join("record.json"))
-        .ok()
-        .and_then(|text| serde_json::from_slice(&text).ok())
-        .unwrap_or_default();
+impl Record {
+    /// What is in a lock that we hold. Through its own descriptor: to close another one of the same
+    /// file would let go of the lock.
+    fn read(mut lock: &File) -> Self {
+        let mut text = Vec::new();
+        let read = lock.rewind().and_then(|()| lock.read_to_end(&mut text));
+        read.ok().and_then(|_| serde_json::from_slice(&text).ok()).unwrap_or_default()
+    }
+}
+
+fn remove_dead(dir: &Path, lock: &File) {
+    let record = Record::read(lock);
     let start = std::time::Instant::now();
     let mut pause = Duration::from_millis(1);
     while !remove_groups(&record.cgroups) {
@@ -187,7 +197,9 @@ fn lock_all(all: &Path) -> Result<File, Failure> {
 }
 
 fn open_lock(dir: &Path) -> std::io::Result<File> {
-    File::options().create(true).truncate(false).write(true).mode(0o600).open(dir.join("lock"))
+    let mut options = File::options();
+    options.create(true).truncate(false).read(true).write(true).mode(0o600);
+    options.open(dir.join("lock"))
 }
 
 /// 12 hex digits.

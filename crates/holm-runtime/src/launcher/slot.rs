@@ -37,6 +37,8 @@ pub(super) struct Slot {
     pub init_pid: Option<i32>,
     pub init: Option<OwnedFd>,
     pub init_gone: bool,
+    /// Its mounts, where they are to outlive it (`Options::refill`).
+    pub mounts: Option<OwnedFd>,
     /// A directory of its disk.
     pub disk: Option<OwnedFd>,
     pub socket: Option<PathBuf>,
@@ -91,6 +93,7 @@ impl Slot {
             init_pid: None,
             init: None,
             init_gone: false,
+            mounts: None,
             disk: None,
             socket: None,
             told: false,

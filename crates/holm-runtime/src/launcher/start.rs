@@ -140,9 +140,10 @@ impl Launcher<'_> {
         let Some(report) = &slot.report else { return };
         match report.try_receive::<Report>() {
             Err(Errno::AGAIN | Errno::INTR) => {}
-            Ok(Some((Report::Cloned { pid }, fds))) => {
+            Ok(Some((Report::Cloned { pid, mounts }, fds))) => {
                 let mut fds = fds.into_iter();
                 slot.init = fds.next();
+                slot.mounts = if mounts { fds.next() } else { None };
                 slot.disk = fds.next();
                 slot.init_pid = Some(pid);
                 slot.report = None;

@@ -4,6 +4,7 @@ mod child;
 mod machine;
 mod shared;
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::channel::Channel;
@@ -23,6 +24,8 @@ pub struct LinuxDriver {
     shared: Arc<Shared>,
     options: LinuxOptions,
     facts: Facts,
+    /// PID 1 of a sandbox that runs, at which one can see what the host enforces.
+    seen: AtomicU32,
     enforcement: OnceLock<Enforcement>,
 }
 
@@ -84,7 +87,8 @@ impl Launching {
         match channel.receive::<Event>().tried("wait for the launcher")? {
             Some((Event::Ready(facts), _)) => {
                 let shared = Shared::start(channel, child, settings, &facts.instance)?;
-                Ok(LinuxDriver { shared, options, facts, enforcement: OnceLock::new() })
+                let (seen, enforcement) = (AtomicU32::new(0), OnceLock::new());
+                Ok(LinuxDriver { shared, options, facts, seen, enforcement })
             }
             Some((Event::Unusable(failure), _)) => Err(failure.into()),
             _ => Err(launcher_gone()),
@@ -99,19 +103,19 @@ impl Driver for LinuxDriver {
             let answer = answer.await;
             pending.complete();
             let created = answer.map_err(|_| launcher_gone())??;
-            if self.enforcement.get().is_none()
-                && let Some(found) = crate::doctor::seen(&self.facts, created.pid)
-            {
-                // Whoever is second to look has seen the same.
-                let _ = self.enforcement.set(found);
-            }
+            self.seen.store(created.pid, Ordering::Relaxed);
             let machine = LinuxMachine::new(self.shared.clone(), created);
             Ok(Box::new(machine) as Box<dyn Machine>)
         })
     }
 
     fn enforcement(&self) -> &Enforcement {
-        self.enforcement.get_or_init(|| crate::doctor::report(&self.options))
+        self.enforcement.get_or_init(|| {
+            // The newest may be gone again; then one is made to look at.
+            let pid = self.seen.load(Ordering::Relaxed);
+            let seen = if pid == 0 { None } else { crate::doctor::seen(&self.facts, pid) };
+            seen.unwrap_or_else(|| crate::doctor::report(&self.options))
+        })
     }
 
     fn shutdown(&self) -> BoxFuture<'_, ()> {
