@@ -1,7 +1,7 @@
 //! Connections to one guest, kept for reuse.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,9 +18,8 @@ pub(super) type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
 /// Connections kept open while idle.
 const MAX_IDLE: usize = 4;
-/// Most bytes that are read at once, which bounds a response's head as well. Files come in such
-/// parts.
-const MAX_READ: usize = 256 << 10;
+/// Most bytes of a response's head.
+const MAX_HEAD: usize = 16 << 10;
 
 /// Bounds of one call.
 #[derive(Debug, Clone, Copy)]
@@ -103,10 +102,11 @@ impl GuestClient {
         let stream = UnixStream::connect(&self.shared.socket)
             .await
             .map_err(|error| ClientError::Unreachable(error.into()))?;
-        made_by(&stream, rustix::process::geteuid().as_raw())
+        own_user()
+            .and_then(|own| made_by(&stream, own))
             .map_err(|error| ClientError::Unreachable(error.into()))?;
         let (sender, connection) =
-            http1::Builder::new().max_buf_size(MAX_READ).handshake(TokioIo::new(stream)).await?;
+            http1::Builder::new().max_buf_size(MAX_HEAD).handshake(TokioIo::new(stream)).await?;
         tokio::spawn(async move {
             // An error here is also seen, with its context, by whoever waits for the response.
             let _ = connection.with_upgrades().await;
@@ -128,6 +128,16 @@ impl GuestClient {
         let shared = Arc::clone(&self.shared);
         Ok((response, ConnectionGuard { sender: Some(sender), shared }))
     }
+}
+
+/// The user of this process, as a socket tells it. In an async runtime only.
+fn own_user() -> std::io::Result<u32> {
+    static OWN: OnceLock<u32> = OnceLock::new();
+    if let Some(own) = OWN.get() {
+        return Ok(*own);
+    }
+    let own = UnixStream::pair()?.0.peer_cred()?.uid();
+    Ok(*OWN.get_or_init(|| own))
 }
 
 /// Sockets of guests are made by the launcher, not by anybody inside. What is sent there, commands
@@ -175,7 +185,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
         let _inside = runtime.enter();
         let (stream, _other) = UnixStream::pair().unwrap();
-        let own = rustix::process::geteuid().as_raw();
+        let own = own_user().unwrap();
         assert!(made_by(&stream, own).is_ok());
         assert!(made_by(&stream, own + 1).is_err());
     }
