@@ -70,13 +70,15 @@ fn build(plan: &Plan<'_>) -> Result<(), Failure> {
     if let Some(group) = &plan.group {
         perform(fault, Step::Cgroup, || group.make().tried("make the cgroup"))?;
     }
-    let disk = match (plan.disk, plan.disk_ahead) {
-        (disk::Kind::Memory { .. }, _) => None,
-        (disk::Kind::Image, Some(ahead)) => Some(ahead.take()?),
+    let made = match (plan.disk, plan.disk_ahead) {
         (disk::Kind::Image, None) => Some(disk::make(data_dir, plan.size, fault)?),
+        (disk::Kind::Memory { .. }, _) | (disk::Kind::Image, Some(_)) => None,
     };
     let (pid, pidfd) = perform(fault, Step::Clone, || clone_init(plan))?;
     perform(fault, Step::IdMap, || plan.ids.apply(pid))?;
+    // One that is on its way is waited for as late as possible.
+    let ahead = plan.disk_ahead.filter(|_| matches!(plan.disk, disk::Kind::Image));
+    let disk = ahead.map_or(Ok(made), |ahead| ahead.take().map(Some))?;
     perform(fault, Step::Layers, || {
         let mount = disk.as_ref().map(|disk| disk.mount.as_fd());
         hand_over_layers(plan, &template, pid, mount)

@@ -82,10 +82,6 @@ impl Launcher<'_> {
         let result = self.fork_builder(&mut slot, mounts);
         match result {
             Ok(()) => {
-                // The builder is at work meanwhile.
-                if let Err(failure) = self.host.seal_guest() {
-                    slot.end(Some(failure));
-                }
                 self.slots.insert(number, slot);
                 Ok(())
             }
@@ -172,7 +168,7 @@ impl Launcher<'_> {
         slot.nameless = slot.order().is_none();
         let cpus = self.host.choose_cpus(slot.shape.vcpus);
         slot.cpus.clone_from(&cpus);
-        let outcome = tell_identity(slot, &self.host, cpus);
+        let outcome = tell_identity(slot, &mut self.host, cpus);
         if let Err(failure) = outcome {
             slot.end(Some(failure));
         }
@@ -234,7 +230,7 @@ impl Launcher<'_> {
 }
 
 /// Limits, socket, and the message to PID 1.
-fn tell_identity(slot: &mut Slot, host: &super::Host, cpus: Vec<usize>) -> Result<(), Failure> {
+fn tell_identity(slot: &mut Slot, host: &mut super::Host, cpus: Vec<usize>) -> Result<(), Failure> {
     let fault = host.settings.fault;
     let hostname = slot.order().map_or(BLANK_NAME, |order| &order.spec.hostname).to_owned();
     let shape = slot.shape;
@@ -254,8 +250,9 @@ fn tell_identity(slot: &mut Slot, host: &super::Host, cpus: Vec<usize>) -> Resul
     let identity = Identity { hostname, cpus, max_processes };
     let channel = slot.channel.as_ref().ok_or_else(|| Failure::internal("PID 1 has left"))?;
     let message = crate::message::Order::Become(Box::new(identity));
-    send_to_init(channel, &message, &[host.guest()?.as_fd(), socket.as_fd()])
-        .tried("tell PID 1 who it is")
+    // The first time this takes a moment, for which PID 1 does not wait: it makes its root.
+    let guest = host.guest()?;
+    send_to_init(channel, &message, &[guest.as_fd(), socket.as_fd()]).tried("tell PID 1 who it is")
 }
 
 /// A PID 1 that is gone has left its reason in the channel, which is read next; that it cannot be
