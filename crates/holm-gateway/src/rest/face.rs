@@ -93,7 +93,7 @@ impl RestFace {
         let (head, body) = request.into_parts();
         let mut body = Some(body);
         let result = self.answer_or_fail(&head, &mut body, &request_id).await;
-        let response = match result {
+        match result {
             Ok(response) => response,
             Err(failure) => {
                 if let Some(body) = body.take() {
@@ -105,8 +105,7 @@ impl RestFace {
                 );
                 failure.response(&request_id)
             }
-        };
-        response
+        }
     }
 
     /// Takes the body where it reads it.
