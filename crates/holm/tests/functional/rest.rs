@@ -21,6 +21,7 @@ as_root!(
     an_upload_that_breaks_off_leaves_the_old_file,
     a_full_disk_is_said_while_uploading,
     files_live_from_write_to_delete,
+    the_documented_examples_work,
 );
 as_rootless!(
     case_1_streamed_text_is_whole_characters,
@@ -489,5 +490,33 @@ fn files_live_from_write_to_delete(home: &Home) {
     error_is(&sandbox.ask("DELETE", "/files?path=d", &Value::Null), 409, "file_invalid");
     assert_eq!(sandbox.ask("DELETE", "/files?path=d&recursive=true", &Value::Null).status, 200);
     assert_eq!(sandbox.good("ls -A"), "");
+    serve.end();
+}
+
+/// The blocks of the page, one after the other in one shell, as a reader would paste them.
+fn the_documented_examples_work(home: &Home) {
+    let serve = home.serve(&[], &[]);
+    let page = include_str!("../../../../docs/rest.md");
+    let blocks: Vec<&str> = page
+        .split("```sh\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().expect("an end"))
+        // Where the reader's own service listens.
+        .filter(|block| !block.starts_with("export HOLM_URL"))
+        .collect();
+    assert!(blocks.len() > 6, "{}", blocks.len());
+    let script = format!("set -e\n{}", blocks.concat());
+    let output = std::process::Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(&home.dir)
+        .env("HOLM_URL", format!("http://{}", serve.address))
+        .env("HOLM_API_KEY", serve.key.as_deref().expect("a key"))
+        .output()
+        .expect("bash");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    for part in ["\"stdout\":\"hello\\n\"", "\"stdout\":\"42\\n\"", "event: exit", "a,b\\n1,2"] {
+        assert!(said.contains(part), "{part} is missing in {said}");
+    }
     serve.end();
 }
