@@ -1,14 +1,14 @@
 //! REST for administrators: accounts, keys, money, audit.
 
-use holm_engine::{KeyScope, NewAccount, NewKey};
-use holm_gateway::http::Access;
+use holm_engine::{KeyScope, NewAccount, NewKey, Rate};
+use holm_gateway::http::{Access, KeyAccess};
 use serde_json::{Value, json};
 
 use crate::client::{assert_matches, run};
 use crate::site::{Setup, Site};
 
 fn with_keys(setup: &mut Setup) {
-    setup.access = Access::Keys(setup.engine.clone());
+    setup.access = Access::Keys(KeyAccess::new(setup.engine.clone(), Rate::UNLIMITED));
 }
 
 async fn admin(site: &Site) -> String {
