@@ -5,6 +5,7 @@ mod remote;
 mod stdio;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use holm_engine::{Engine, EngineSettings};
 use holm_gateway::mcp::{self, Ended, Shutdown, StdioOptions};
@@ -47,12 +48,25 @@ async fn serve(
     engine_settings: EngineSettings,
     default_template: Option<String>,
 ) -> Result<u8, Failure> {
-    let shutdown = shutdown()?;
+    let stopped = shutdown()?;
+    let lost = Arc::new(AtomicBool::new(false));
+    let (launcher, note) = (driver.ended(), Arc::clone(&lost));
+    let shutdown: Shutdown = Box::pin(async move {
+        tokio::select! {
+            () = stopped => {}
+            // Nothing can be made any more. Who runs us starts us again.
+            () = launcher => note.store(true, Ordering::Release),
+        }
+    });
     let engine = Engine::new(Arc::new(driver), engine_settings);
     let options = StdioOptions { default_template, shutdown, ..StdioOptions::default() };
     let (input, output) = (stdio::Input::new(), stdio::Output::new());
     let ended = mcp::serve_stdio(engine.clone(), options, input, output).await;
     engine.shutdown().await;
+    if lost.load(Ordering::Acquire) {
+        return Err(Failure::new("the launcher process has ended, and all sandboxes with it")
+            .hint("start holm mcp again; most clients do so by themselves or on request"));
+    }
     code(ended)
 }
 
