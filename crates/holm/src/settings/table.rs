@@ -125,6 +125,8 @@ settings! {
     PRICE_LARGE = setting("billing.large", "0", "The same for large ones.");
     METER_INTERVAL = setting("billing.interval", "10s", "How often running sandboxes are charged, \
         and recorded as alive.");
+    BALANCE_GRACE = setting("billing.grace", "60s", "How long sandboxes go on when their account \
+        has nothing left.");
     WEBHOOK_URLS = setting("webhooks.urls", "", "Who is told what happens to sandboxes and \
         balances; a list of URLs.").env(env_vars::WEBHOOK_URLS).shown(Shown::Never);
     WEBHOOK_SECRETS = setting("webhooks.secrets", "", "What signs the messages: `whsec_` and 24 \
@@ -136,8 +138,6 @@ settings! {
         take.");
     WEBHOOK_PAUSE = setting("webhooks.pause", "5s", "The pause after the first attempt that \
         failed; it triples with each further one, up to 6 hours.");
-    BALANCE_GRACE = setting("billing.grace", "60s", "How long sandboxes go on when their account \
-        has nothing left.");
 }
 
 /// What a size has: name in the file, and what it is.

@@ -48,12 +48,12 @@ async fn serve(
     engine_settings: EngineSettings,
     default_template: Option<String>,
 ) -> Result<u8, Failure> {
-    let mut signals = Signals::catch()?;
+    let stopped = shutdown()?;
     let lost = Arc::new(AtomicBool::new(false));
     let (launcher, note) = (driver.ended(), Arc::clone(&lost));
     let shutdown: Shutdown = Box::pin(async move {
         tokio::select! {
-            () = signals.next() => {}
+            () = stopped => {}
             // Nothing can be made any more. Who runs us starts us again.
             () = launcher => note.store(true, Ordering::Release),
         }
