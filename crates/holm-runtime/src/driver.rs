@@ -157,6 +157,8 @@ pub enum DriverErrorKind {
     BadMount,
     /// The launcher is gone; the process must be restarted.
     LauncherGone,
+    /// A directory of ours is not for us alone.
+    UnsafeDirectory,
     /// Anything else.
     Internal,
 }

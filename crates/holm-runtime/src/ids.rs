@@ -1,7 +1,7 @@
 //! User and group ids: an own range for each sandbox, or what an ordinary user may map.
 
 use std::fs::File;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::driver::DriverErrorKind;
 use crate::failure::{Attempt, Failure};
+use crate::private::{self, Purpose};
 
 /// Ids of one sandbox: those that exist inside, and one more ([`IdMap::owner`]).
 pub const RANGE_LEN: u32 = 65_536;
@@ -190,11 +191,7 @@ impl IdRanges {
     }
 
     fn lock_block(&mut self, dir: &Path) -> Result<u32, Failure> {
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(dir)
-            .tried("make the directory of id range locks")?;
+        private::make(dir, Purpose::Locks)?;
         for block in 0..BLOCKS {
             if self.blocks.iter().any(|(ours, _)| *ours == block) {
                 continue;

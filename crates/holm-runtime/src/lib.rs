@@ -18,6 +18,7 @@ pub mod launcher;
 mod linux;
 mod message;
 mod options;
+mod private;
 mod seccomp;
 mod step;
 mod sys;
@@ -30,4 +31,5 @@ pub use driver::{
 };
 pub use linux::{Launching, LinuxDriver};
 pub use options::LinuxOptions;
+pub use private::make_data_dir;
 pub use step::{Fault, FaultMode, Step, When};

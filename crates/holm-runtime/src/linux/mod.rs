@@ -55,6 +55,12 @@ impl LinuxDriver {
         self.shared.instance()
     }
 
+    /// Resolves when the launcher is gone, which no sandbox of ours outlives.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
+        let shared = self.shared.clone();
+        async move { shared.gone().await }
+    }
+
     /// The launcher's process, for diagnosis.
     #[must_use]
     pub fn launcher_pid(&self) -> u32 {
