@@ -1,0 +1,32 @@
+//! One service for each data directory: whoever holds this lock may take over what is there.
+
+use std::fs::File;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use rustix::fs::FlockOperation;
+
+use crate::driver::DriverErrorKind;
+use crate::failure::{Attempt, Failure};
+
+/// Takes it, or says that another has it. It goes with the file.
+pub(super) fn take(data_dir: &Path) -> Result<File, Failure> {
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
+    made.tried("make the data directory")?;
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(data_dir.join("service.lock"))
+        .tried("open the service's lock")?;
+    // Closed by exec, so no child of ours holds it.
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|errno| {
+        Failure::of(
+            DriverErrorKind::InUse,
+            "Another holm serves this data directory; stop it, or choose another directory.",
+        )
+        .because(errno)
+    })?;
+    Ok(file)
+}
