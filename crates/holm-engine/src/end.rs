@@ -15,7 +15,7 @@ use crate::{Destroyed, EndReason, Ended, Engine, Error, ErrorKind, SandboxId, Sa
 /// guest ends them at the same moment, so this is the time of one answer.
 pub(crate) const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Longest wait for one removal; the sweep tries again after it.
-const REMOVAL: Duration = Duration::from_secs(60);
+pub(crate) const REMOVAL: Duration = Duration::from_secs(60);
 
 impl Engine {
     /// Destroys a sandbox and returns when nothing of it is left. Idempotent: destroying one that

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod adopt;
 mod audit;
 mod auth;
 mod caller;

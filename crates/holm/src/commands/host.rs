@@ -64,7 +64,8 @@ pub(super) fn driver_failure(error: &DriverError) -> Failure {
             .hint("set HOLM_LOG=debug to see the step that failed; `holm doctor` checks the host"),
         DriverErrorKind::HostExhausted
         | DriverErrorKind::UnknownTemplate
-        | DriverErrorKind::BadMount => failure,
+        | DriverErrorKind::BadMount
+        | DriverErrorKind::InUse => failure,
     }
 }
 
