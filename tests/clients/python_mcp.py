@@ -1,6 +1,6 @@
 """Drives holm with the Python `mcp` package: python_mcp.py PROGRAM|URL [MODE]
 
-`holm mcp` for a program, a running `holm serve` for a URL (its token in HOLM_AUTH_TOKEN). Without a
+`holm mcp` for a program, a running `holm serve` for a URL (its key in HOLM_API_KEY). Without a
 mode the package is 1.x, with one it is 2.x.
 """
 
@@ -64,7 +64,7 @@ def environment():
 
 
 def headers():
-    return {"Authorization": f"Bearer {os.environ['HOLM_AUTH_TOKEN']}"}
+    return {"Authorization": f"Bearer {os.environ['HOLM_API_KEY']}"}
 
 
 async def version_1(holm):

@@ -23,7 +23,7 @@ if (mode === "1") {
 }
 
 const client = new Client({ name: "holm-test", version: "1" }, options);
-const headers = { Authorization: `Bearer ${process.env.HOLM_AUTH_TOKEN}` };
+const headers = { Authorization: `Bearer ${process.env.HOLM_API_KEY}` };
 const transport = new Transport(new URL(url), { requestInit: { headers } });
 await client.connect(transport);
 

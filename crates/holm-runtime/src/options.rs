@@ -64,10 +64,16 @@ impl LinuxOptions {
         }
     }
 
+    /// Where images and templates live, the default filled in.
+    #[must_use]
+    pub fn data_dir(&self) -> PathBuf {
+        self.data_dir.clone().unwrap_or_else(|| default_dir(Place::Data))
+    }
+
     /// The same with every default filled in, as the launcher needs it.
     pub(crate) fn settings(&self) -> Settings {
         Settings {
-            data_dir: self.data_dir.clone().unwrap_or_else(|| default_dir(Place::Data)),
+            data_dir: self.data_dir(),
             runtime_dir: self.runtime_dir.clone().unwrap_or_else(|| default_dir(Place::Runtime)),
             lifetime: self.lifetime,
             blanks: self.blanks,

@@ -77,7 +77,8 @@ pub const BIND: EnvVar = EnvVar {
     aliases: &[],
     commands: &["serve"],
     flag: Some("--bind"),
-    doc: "IP address to listen at. Default: 127.0.0.1. Others than loopback need a token.",
+    doc: "IP address to listen at. Default: 127.0.0.1. Others than loopback need keys \
+          or a token.",
 };
 
 /// The port of the service.
@@ -89,13 +90,23 @@ pub const PORT: EnvVar = EnvVar {
     doc: "Port to listen at; 0 takes a free one. Default: 9000.",
 };
 
+/// The database of the service.
+pub const DATABASE: EnvVar = EnvVar {
+    name: "HOLM_DATABASE",
+    aliases: &[],
+    commands: &["serve"],
+    flag: Some("--database"),
+    doc: "Where the service keeps accounts, keys, sandboxes and the ledger: `sqlite` (a file in \
+          the data directory) or `postgres://user:password@host:port/database`. Default: `sqlite`.",
+};
+
 /// The one token of the service.
 pub const AUTH_TOKEN: EnvVar = EnvVar {
     name: "HOLM_AUTH_TOKEN",
     aliases: &["ABX_MCP_AUTH_TOKEN"],
     commands: &["serve"],
     flag: None,
-    doc: "Token that clients must send. Set but blank lets nobody in, so here an empty value does \
+    doc: "One token that all clients send, instead of API keys. Set but blank lets nobody in, so here an empty value does \
           count. Never logged, never passed into a sandbox.",
 };
 
@@ -175,6 +186,7 @@ pub const ALL: &[EnvVar] = &[
     MAX_SANDBOXES,
     BIND,
     PORT,
+    DATABASE,
     AUTH_TOKEN,
     ALLOWED_ORIGINS,
     URL,

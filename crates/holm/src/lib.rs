@@ -8,6 +8,7 @@ pub mod commands;
 pub mod env_vars;
 pub mod exit;
 pub mod output;
+pub mod service;
 pub mod settings;
 mod sys;
 

@@ -6,7 +6,7 @@ use crate::shell;
 
 /// Crate, what it may depend on among ours.
 const MAY: &[(&str, &[&str])] = &[
-    ("holm", &["holm-engine", "holm-gateway", "holm-runtime", "holm-wire"]),
+    ("holm", &["holm-engine", "holm-gateway", "holm-runtime", "holm-store", "holm-wire"]),
     ("holm-gateway", &["holm-engine"]),
     ("holm-engine", &["holm-runtime", "holm-store", "holm-wire"]),
     ("holm-runtime", &[]),

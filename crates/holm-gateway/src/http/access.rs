@@ -1,23 +1,10 @@
 //! Who asks: credentials, and whose they are.
 
 use std::fmt;
-use std::pin::Pin;
-use std::sync::Arc;
 
+use holm_engine::{Engine, Refusal};
 use hyper::header::AUTHORIZATION;
 use hyper::http::request::Parts;
-
-/// Whose sessions and sandboxes something is. Equal owners are the same one.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Owner(Arc<str>);
-
-impl Owner {
-    /// The owner of this name, which is no secret.
-    #[must_use]
-    pub fn new(name: &str) -> Self {
-        Self(name.into())
-    }
-}
 
 /// Who sent a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +12,22 @@ pub enum Caller {
     /// Nobody known. Only where the rules let such requests in, for what needs no account.
     Keyless,
     /// Somebody with a credential that is valid.
-    Known(Owner),
+    Known(holm_engine::Caller),
+}
+
+impl Caller {
+    /// The engine as this caller may use it: their own sandboxes and what their key allows, and
+    /// nothing at all without one. `engine` may be anybody's handle.
+    #[must_use]
+    pub fn engine(&self, engine: &Engine) -> Engine {
+        engine.for_caller(match self {
+            Self::Known(caller) => caller.clone(),
+            Self::Keyless => holm_engine::Caller {
+                scopes: std::collections::BTreeSet::new(),
+                ..holm_engine::Caller::local()
+            },
+        })
+    }
 }
 
 /// A credential. Never printed, compared in constant time.
@@ -59,24 +61,17 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A key that is being looked up.
-pub type Finding<'a> = Pin<Box<dyn Future<Output = Option<Owner>> + Send + 'a>>;
-
-/// Where keys of accounts are known.
-pub trait Keys: Send + Sync {
-    /// Whose key it is. Nobody's also for keys that are revoked or over.
-    fn owner<'a>(&'a self, key: &'a str) -> Finding<'a>;
-}
-
 /// How requests are let in.
 #[derive(Clone)]
 pub enum Access {
-    /// Everybody is the same owner. For loopback only.
+    /// Everybody uses the built-in account. For loopback only.
     Open,
-    /// One token for all, who are the same owner. Without one nobody is let in.
+    /// One token for all, who use the built-in account. Without one nobody is let in. Keys of
+    /// accounts are no tokens.
     Token(Option<Secret>),
-    /// Keys of accounts. Requests without a key are let in as [`Caller::Keyless`].
-    Keys(Arc<dyn Keys>),
+    /// Keys of accounts, which the engine knows and is asked for with every request. Requests
+    /// without a key are let in as [`Caller::Keyless`].
+    Keys(Engine),
 }
 
 impl fmt::Debug for Access {
@@ -101,12 +96,35 @@ pub enum Refused {
         "two different keys in one request; send one, as `Authorization: Bearer` or `x-api-key`"
     )]
     Two,
-    /// No key where one is needed.
-    #[error("a key is required; send it as `Authorization: Bearer` or `x-api-key`")]
+    /// No token where one is needed.
+    #[error(
+        "a token is required: the one that this service was started with, as `Authorization: \
+         Bearer` or `x-api-key`"
+    )]
     Missing,
-    /// A key that is not valid.
-    #[error("the key is not valid")]
+    /// Not the token, or nothing that could be a key.
+    #[error("the token or key is not valid; send it as `Authorization: Bearer` or `x-api-key`")]
     Wrong,
+    /// A key that does not work.
+    #[error("{0}; whoever runs the service makes a new one with `holm key create`")]
+    Key(Refusal),
+    /// Keys cannot be looked up at this moment.
+    #[error("keys cannot be looked up at the moment; try again in a few seconds")]
+    Unknown,
+}
+
+impl Refused {
+    /// The status that fits.
+    #[must_use]
+    pub fn status(self) -> u16 {
+        match self {
+            Self::InQuery | Self::Two => 400,
+            Self::Missing | Self::Wrong => 401,
+            Self::Key(Refusal::AccountDisabled) => 403,
+            Self::Key(_) => 401,
+            Self::Unknown => 503,
+        }
+    }
 }
 
 impl Access {
@@ -116,18 +134,23 @@ impl Access {
     /// When it must not be let in.
     pub async fn caller(&self, head: &Parts) -> Result<Caller, Refused> {
         let presented = presented(head)?;
+        let local = || Caller::Known(holm_engine::Caller::local());
         match (self, presented) {
-            (Self::Open, _) => Ok(Caller::Known(Owner::new("open"))),
+            (Self::Open, _) => Ok(local()),
             (Self::Token(None), _) => Err(Refused::Wrong),
             (Self::Token(_), None) => Err(Refused::Missing),
-            (Self::Token(Some(token)), Some(given)) if token.is(given) => {
-                Ok(Caller::Known(Owner::new("token")))
-            }
+            (Self::Token(Some(token)), Some(given)) if token.is(given) => Ok(local()),
             (Self::Token(_), Some(_)) => Err(Refused::Wrong),
             (Self::Keys(_), None) => Ok(Caller::Keyless),
-            (Self::Keys(keys), Some(given)) => {
-                keys.owner(given).await.map(Caller::Known).ok_or(Refused::Wrong)
-            }
+            (Self::Keys(engine), Some(given)) => match engine.authenticate(given).await {
+                Ok(Ok(caller)) => Ok(Caller::Known(caller)),
+                Ok(Err(refusal)) => Err(Refused::Key(refusal)),
+                Err(error) => {
+                    let internal = error.internal.as_deref().unwrap_or_default();
+                    tracing::error!(%error, internal, "a key was not looked up");
+                    Err(Refused::Unknown)
+                }
+            },
         }
     }
 }

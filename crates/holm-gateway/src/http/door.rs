@@ -22,7 +22,7 @@ pub enum Stopped {
     /// 403: the `Origin` is not allowed.
     #[error("requests of pages with this Origin are not allowed")]
     ForeignOrigin,
-    /// 400 or 401.
+    /// 400, 401, 403 or 503.
     #[error(transparent)]
     Credential(#[from] Refused),
 }
@@ -33,8 +33,7 @@ impl Stopped {
     pub fn status(self) -> u16 {
         match self {
             Self::ForeignHost | Self::ForeignOrigin => 403,
-            Self::Credential(Refused::InQuery | Refused::Two) => 400,
-            Self::Credential(Refused::Missing | Refused::Wrong) => 401,
+            Self::Credential(refused) => refused.status(),
         }
     }
 }

@@ -28,7 +28,7 @@ pub mod pulse;
 pub mod reply;
 pub mod server;
 
-pub use access::{Access, Caller, Owner};
+pub use access::{Access, Caller};
 pub use door::Door;
 pub use face::Face;
 pub use limits::Limits;

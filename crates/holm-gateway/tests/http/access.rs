@@ -1,9 +1,8 @@
 //! Who may ask, and from where.
 
-use std::sync::Arc;
-
-use holm_gateway::http::access::{Finding, Keys, Secret};
-use holm_gateway::http::{Access, Owner};
+use holm_engine::{KeyScope, NewAccount, NewKey};
+use holm_gateway::http::Access;
+use holm_gateway::http::access::Secret;
 use serde_json::{Value, json};
 
 use crate::client::{assert_matches, run};
@@ -18,17 +17,8 @@ fn with_token(token: &str) -> impl FnOnce(&mut Setup) {
     move |setup| setup.access = Access::Token(secret)
 }
 
-/// Keys that are their owners' names, with `key-` in front.
-struct Names;
-
-impl Keys for Names {
-    fn owner<'a>(&'a self, key: &'a str) -> Finding<'a> {
-        Box::pin(async move { key.strip_prefix("key-").map(Owner::new) })
-    }
-}
-
 fn with_keys(setup: &mut Setup) {
-    setup.access = Access::Keys(Arc::new(Names));
+    setup.access = Access::Keys(setup.engine.clone());
     setup.sessions.limit = 2;
 }
 
@@ -136,13 +126,14 @@ fn case_86_foreign_pages_and_names_are_refused_before_anything_else() {
 fn case_69_a_session_belongs_to_the_key_that_made_it() {
     run(async {
         let site = Site::with(with_keys).await;
-        let session = site.session_of(&[("x-api-key", "key-a")], "2025-11-25").await;
+        let ((_, a), (_, b)) = (site.key().await, site.key().await);
+        let session = site.session_of(&[("x-api-key", &a)], "2025-11-25").await;
         let check = async |key: Option<&str>, status: u16| {
             let mut headers = vec![("mcp-session-id", session.as_str())];
             headers.extend(key.map(|key| ("x-api-key", key)));
             let reply = site.post(&headers, request(1, "ping", json!({}))).await;
             assert_eq!(reply.status, status, "{key:?}");
-            let unknown = [("mcp-session-id", "never-was"), ("x-api-key", "key-b")];
+            let unknown = [("mcp-session-id", "never-was"), ("x-api-key", b.as_str())];
             if status == 404 {
                 let never = site.post(&unknown, request(1, "ping", json!({}))).await;
                 assert_eq!((reply.status, reply.body), (never.status, never.body));
@@ -152,10 +143,105 @@ fn case_69_a_session_belongs_to_the_key_that_made_it() {
                 assert_eq!(reply.status, status, "{key:?}");
             }
         };
-        check(Some("key-b"), 404).await;
+        check(Some(&b), 404).await;
         check(None, 404).await;
         check(Some("wrong"), 401).await;
-        check(Some("key-a"), 200).await;
+        check(Some(&a), 200).await;
+    });
+}
+
+#[test]
+fn case_69_sandboxes_of_others_look_like_none() {
+    run(async {
+        let site = Site::with(with_keys).await;
+        let ((_, a), (_, b)) = (site.key().await, site.key().await);
+        let ask = async |key: &str, name: &str, arguments: Value| {
+            let (headers, body) =
+                modern(1, "tools/call", json!({"name": name, "arguments": arguments}));
+            let mut headers = borrowed(&headers);
+            headers.push(("x-api-key", key));
+            let mut reply = site.post(&headers, body).await.json();
+            reply["result"]["structuredContent"].take()
+        };
+        let made = ask(&a, "create_sandbox", json!({})).await;
+        let id = made["sandbox_id"].as_str().expect("an id").to_owned();
+        let never = "sbx_0123456789abcdef01";
+        for (tool, arguments) in [
+            ("run_command", json!({"command": "true"})),
+            ("run_code", json!({"code": "1"})),
+            ("write_file", json!({"path": "a", "content": "b"})),
+            ("read_file", json!({"path": "a"})),
+            ("list_files", json!({})),
+            ("get_sandbox", json!({})),
+            ("extend_sandbox", json!({})),
+            ("destroy_sandbox", json!({})),
+        ] {
+            let on = async |id: &str| {
+                let mut arguments = arguments.clone();
+                arguments["sandbox_id"] = json!(id);
+                ask(&b, tool, arguments).await.to_string().replace(id, "ID")
+            };
+            let (foreign, unknown) = (on(&id).await, on(never).await);
+            assert_eq!(foreign, unknown, "{tool}");
+            assert!(foreign.contains("not_found"), "{tool}: {foreign}");
+        }
+        assert_eq!(ask(&b, "list_sandboxes", json!({})).await["sandboxes"], json!([]));
+        assert_eq!(ask(&b, "get_usage", json!({})).await["sandboxes_running"], 0);
+        let seen = ask(&a, "get_sandbox", json!({"sandbox_id": id})).await;
+        assert_eq!(seen["status"], "running", "{seen}");
+    });
+}
+
+#[test]
+fn case_73_a_revoked_key_is_refused_at_the_next_request_of_its_session() {
+    run(async {
+        let site = Site::with(with_keys).await;
+        let (id, key) = site.key().await;
+        let headers = [("x-api-key", key.as_str())];
+        let session = site.session_of(&headers, "2025-11-25").await;
+        let headers = [("x-api-key", key.as_str()), ("mcp-session-id", session.as_str())];
+        assert_eq!(site.post(&headers, request(1, "ping", json!({}))).await.status, 200);
+        site.engine.key_revoke(id).await.expect("revoked");
+        let (modern_headers, body) = modern(3, "tools/list", json!({}));
+        let mut with_key = borrowed(&modern_headers);
+        with_key.push(("x-api-key", key.as_str()));
+        for reply in [
+            site.post(&headers, request(2, "ping", json!({}))).await,
+            site.ask("DELETE", "/mcp", &headers, b"").await,
+            site.post(&with_key, body).await,
+        ] {
+            assert_eq!(reply.status, 401, "{reply:?}");
+            let error = json!({"code": -32001, "message": "*revoked*"});
+            assert_matches(&reply.json(), json!({"error": error}));
+            assert!(!String::from_utf8_lossy(&reply.body).contains(&key));
+        }
+    });
+}
+
+#[test]
+fn a_key_reaches_what_its_scopes_say() {
+    run(async {
+        let site = Site::with(with_keys).await;
+        let account = site
+            .engine
+            .account_create(NewAccount { name: "reader".to_owned(), ..NewAccount::default() });
+        let account = account.await.expect("an account");
+        let scopes = [KeyScope::Read].into();
+        let reader = NewKey { scopes, ..NewKey::new(account.id, "reader") };
+        let reader = site.engine.key_create(reader).await.expect("a key");
+        let headers = [("x-api-key", reader.text.reveal())];
+        let session = site.session_of(&headers, "2025-11-25").await;
+        let headers = [headers[0], ("mcp-session-id", session.as_str())];
+        let listed = site.post(&headers, call(1, "list_sandboxes", json!({}))).await.json();
+        assert_matches(&listed, json!({"result": {"isError": false}}));
+        let refused = site.post(&headers, call(2, "create_sandbox", json!({}))).await.json();
+        let error = json!({"code": "forbidden", "message": "*sandboxes*"});
+        assert_matches(
+            &refused,
+            json!({"result": {"isError": true, "structuredContent": {"error": error}}}),
+        );
+        site.engine.account_set_disabled(account.id, true).await.expect("disabled");
+        assert_eq!(site.post(&headers, call(3, "list_sandboxes", json!({}))).await.status, 403);
     });
 }
 
@@ -186,8 +272,8 @@ fn without_a_key_one_can_look_around_and_takes_no_session() {
             assert_matches(&reply.json(), json!({"id": 5, "error": error}));
         }
         assert_eq!(*site.world.alive.borrow(), 0);
-        for key in ["key-a", "key-b"] {
-            site.session_of(&[("x-api-key", key)], "2025-11-25").await;
+        for (_, key) in [site.key().await, site.key().await] {
+            site.session_of(&[("x-api-key", &key)], "2025-11-25").await;
         }
     });
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use holm_engine::{Engine, KeyId, NewAccount, NewKey};
 use holm_gateway::http::face::Face;
 use holm_gateway::http::health::Health;
 use holm_gateway::http::origin::Origins;
@@ -22,6 +23,7 @@ use crate::world::{HANG, World, reaches};
 
 /// What a test may choose.
 pub struct Setup {
+    pub engine: Engine,
     pub access: Access,
     pub limits: Limits,
     pub sessions: SessionRules,
@@ -33,6 +35,8 @@ pub struct Setup {
 pub struct Site {
     pub world: Arc<World>,
     pub address: SocketAddr,
+    /// Its operator's.
+    pub engine: Engine,
     stop: Option<oneshot::Sender<()>>,
     serving: JoinHandle<()>,
 }
@@ -45,6 +49,7 @@ impl Site {
     pub async fn with(change: impl FnOnce(&mut Setup)) -> Self {
         let (world, engine) = World::new();
         let mut setup = Setup {
+            engine: engine.clone(),
             access: Access::Open,
             limits: Limits::default(),
             sessions: SessionRules::default(),
@@ -66,6 +71,7 @@ impl Site {
         });
         let faces: Vec<Arc<dyn Face>> = vec![Arc::new(Health::default()), face.clone()];
         let (stop, stopped) = oneshot::channel::<()>();
+        let operator = engine.clone();
         let serving = tokio::spawn(async move {
             let options = Options { faces, limits: setup.limits };
             let stopped = async {
@@ -78,7 +84,15 @@ impl Site {
             face.close().await;
             engine.shutdown().await;
         });
-        Self { world, address, stop: Some(stop), serving }
+        Self { world, address, engine: operator, stop: Some(stop), serving }
+    }
+
+    /// A key of a new account.
+    pub async fn key(&self) -> (KeyId, String) {
+        let request = NewAccount { name: "a".to_owned(), ..NewAccount::default() };
+        let account = self.engine.account_create(request).await.expect("an account");
+        let made = self.engine.key_create(NewKey::new(account.id, "k")).await.expect("a key");
+        (made.key.id, made.text.reveal().to_owned())
     }
 
     pub async fn wire(&self) -> Wire {

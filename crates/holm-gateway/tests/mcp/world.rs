@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use holm_engine::{Engine, EngineSettings};
+use holm_engine::{Engine, EngineSettings, KeyHasher};
 use holm_runtime::{
     BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, ExitReason, Machine, SandboxSpec,
     Usage,
@@ -67,8 +67,9 @@ impl World {
             creating: watch::Sender::new(0),
             broken: watch::Sender::new(false),
         });
-        let engine =
-            Engine::new(Arc::new(FakeDriver(Arc::clone(&world))), EngineSettings::default());
+        let keys = Some(KeyHasher::new(&[7; 32]));
+        let settings = EngineSettings { keys, ..EngineSettings::default() };
+        let engine = Engine::new(Arc::new(FakeDriver(Arc::clone(&world))), settings);
         (world, engine)
     }
 }

@@ -55,9 +55,11 @@ pub enum Command {
     Mcp(McpArgs),
     /// Serve sandboxes to many clients: an MCP server over Streamable HTTP
     ///
-    /// Prints its URL and how to enter it into clients, then serves until SIGTERM or SIGINT: new
-    /// work is refused, running calls finish or are told, and the sandboxes end with the process.
-    /// A second signal ends it at once. The log goes to standard error.
+    /// Prints its URL and how to enter it into clients, then serves until SIGTERM or SIGINT. The
+    /// first start makes an account and a key, which is kept in the file `first-key` of the data
+    /// directory and shown on a terminal. At the end new work is refused, running calls finish or
+    /// are told, and the sandboxes end with the process. A second signal ends it at once. The log
+    /// goes to standard error.
     #[command(verbatim_doc_comment)]
     Serve(ServeArgs),
     /// Show which layers of isolation this host gives, and how to mend what is missing

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 #[derive(Debug, Default, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ServeArgs {
-    /// Address to listen at (default: 127.0.0.1); others than loopback need a token
+    /// Address to listen at (default: 127.0.0.1)
     #[arg(long, value_name = "ADDR")]
     pub bind: Option<IpAddr>,
 
@@ -17,11 +17,15 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N")]
     pub port: Option<u16>,
 
-    /// Directory for disk images and layers
+    /// Directory for the database, secrets, disk images and layers
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 
-    /// How clients are let in (default: token where one is set, else none)
+    /// sqlite, or postgres://… for a PostgreSQL server (default: sqlite, in the data directory)
+    #[arg(long, value_name = "URL")]
+    pub database: Option<String>,
+
+    /// How clients are let in (default: token where one is set, else keys)
     #[arg(long, value_name = "MODE", value_enum)]
     pub auth: Option<AuthMode>,
 
@@ -37,14 +41,17 @@ pub struct ServeArgs {
 /// How clients are let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AuthMode {
-    /// Everybody who reaches the port; on loopback only
-    None,
+    /// Whoever sends an API key of an account
+    Keys,
     /// Whoever sends the token of HOLM_AUTH_TOKEN
     Token,
+    /// Everybody who reaches the port; on loopback only
+    None,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  holm serve                                          on http://127.0.0.1:9000/mcp
-  HOLM_AUTH_TOKEN=$(openssl rand -base64 32) holm serve --bind 0.0.0.0
-  claude mcp add --transport http holm http://127.0.0.1:9000/mcp";
+  holm serve                                on http://127.0.0.1:9000/mcp, with API keys
+  holm serve --bind 0.0.0.0 --data-dir /srv/holm
+  HOLM_DATABASE=postgres://holm@db.example/holm holm serve
+  holm serve --auth none                    for every program on this machine";

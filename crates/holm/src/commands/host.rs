@@ -71,7 +71,7 @@ pub(super) fn driver_failure(error: &DriverError) -> Failure {
 
 /// An engine error as a failure. Suggestions that name MCP tools make no sense on the command
 /// line and are replaced.
-pub(super) fn engine_failure(error: &Error) -> Failure {
+pub(crate) fn engine_failure(error: &Error) -> Failure {
     if let Some(internal) = &error.internal {
         tracing::debug!(%internal, "the engine failed");
     }

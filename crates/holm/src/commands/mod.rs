@@ -9,6 +9,8 @@ mod serve;
 mod signals;
 mod version;
 
+pub(crate) use host::engine_failure;
+
 use crate::cli::{Cli, Command};
 use crate::env_vars::Environment;
 use crate::exit::Failure;

@@ -11,7 +11,7 @@ pub use doctor::DoctorSettings;
 pub use host::HostSettings;
 pub use mcp::McpSettings;
 pub use run::RunSettings;
-pub use serve::{DEFAULT_PORT, ServeSettings};
+pub use serve::{Auth, DEFAULT_PORT, ServeSettings};
 
 use std::ffi::OsStr;
 

@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use holm_gateway::http::Access;
 use holm_gateway::http::access::Secret;
 
 use super::HostSettings;
@@ -11,6 +10,7 @@ use crate::cli::{AuthMode, ServeArgs};
 use crate::env_vars::{self, EnvVar, Environment};
 use crate::exit::Failure;
 use crate::output::Paint;
+use crate::service::Database;
 
 /// The port where none is asked for.
 pub const DEFAULT_PORT: u16 = 9000;
@@ -23,9 +23,9 @@ pub struct ServeSettings {
     /// Where to listen.
     pub address: SocketAddr,
     /// Who is let in.
-    pub access: Access,
-    /// The variable that the token came from.
-    pub token_variable: &'static str,
+    pub auth: Auth,
+    /// Where accounts, keys, sandboxes and the ledger are.
+    pub database: Database,
     /// Origins of web pages that may use the service.
     pub allowed_origins: Vec<String>,
     /// Template of sandboxes that name none; `None` leaves it to the engine.
@@ -51,10 +51,15 @@ impl ServeSettings {
             Some(port) => port,
             None => parsed(environment, env_vars::PORT, "a port")?.unwrap_or(DEFAULT_PORT),
         };
-        let (token_variable, access) = access(arguments.auth, environment)?;
+        let auth = auth(arguments.auth, environment)?;
         if !ip.to_canonical().is_loopback() {
-            refuse_open(ip, &access)?;
+            refuse_open(ip, &auth)?;
         }
+        let database = match (arguments.database, environment.get(env_vars::DATABASE)) {
+            (Some(text), _) => Database::read("--database", &text)?,
+            (None, Some((name, value))) => Database::read(name, &super::text(name, value)?)?,
+            (None, None) => Database::Sqlite,
+        };
         let template = match arguments.template {
             Some(template) => Some(template),
             None => super::variable(environment, env_vars::DEFAULT_TEMPLATE)?,
@@ -62,8 +67,8 @@ impl ServeSettings {
         Ok(Self {
             host: HostSettings::resolve(environment, "info")?.with_data_dir(arguments.data_dir)?,
             address: SocketAddr::new(ip, port),
-            access,
-            token_variable,
+            auth,
+            database,
             allowed_origins: origins(environment)?,
             template,
             max_sandboxes: super::max_sandboxes(arguments.max_sandboxes, environment)?,
@@ -72,37 +77,45 @@ impl ServeSettings {
     }
 }
 
-/// Who is let in, and the variable that says so. A token that is set but blank counts: it lets
-/// nobody in, where leaving it out would let everybody in.
-fn access(
-    mode: Option<AuthMode>,
-    environment: &Environment,
-) -> Result<(&'static str, Access), Failure> {
+/// Who is let in.
+#[derive(Debug, Clone)]
+pub enum Auth {
+    /// Who has a key of an account.
+    Keys,
+    /// Who has the one token, which came from this variable. Nobody where it is blank.
+    Token(&'static str, Option<Secret>),
+    /// Everybody.
+    None,
+}
+
+/// Who is let in. A token that is set but blank counts: it lets nobody in, where leaving it out
+/// would let others in.
+fn auth(mode: Option<AuthMode>, environment: &Environment) -> Result<Auth, Failure> {
     let variable = env_vars::AUTH_TOKEN;
     let names = std::iter::once(variable.name).chain(variable.aliases.iter().copied());
     let set = names
         .filter_map(|name| Some((name, environment.raw(OsStr::new(name))?)))
         .max_by_key(|(_, value)| !value.is_empty());
     match (mode, set) {
-        (Some(AuthMode::None), _) | (None, None) => Ok((variable.name, Access::Open)),
+        (Some(AuthMode::None), _) => Ok(Auth::None),
+        (Some(AuthMode::Keys), _) | (None, None) => Ok(Auth::Keys),
         (Some(AuthMode::Token), None) => {
             Err(Failure::usage(format!("--auth token needs {}", variable.name))
                 .hint("make one with `openssl rand -base64 32`"))
         }
-        (_, Some((name, value))) => {
-            Ok((name, Access::Token(Secret::new(&super::text(name, value)?))))
-        }
+        (_, Some((name, value))) => Ok(Auth::Token(name, Secret::new(&super::text(name, value)?))),
     }
 }
 
-fn refuse_open(ip: IpAddr, access: &Access) -> Result<(), Failure> {
-    let problem = match access {
-        Access::Open => "would let everybody on the network in",
-        Access::Token(None) => "needs a token that is not blank",
+fn refuse_open(ip: IpAddr, auth: &Auth) -> Result<(), Failure> {
+    let problem = match auth {
+        Auth::None => "would let everybody on the network in",
+        Auth::Token(_, None) => "needs a token that is not blank",
         _ => return Ok(()),
     };
     Err(Failure::usage(format!("listening at {ip} {problem}")).hint(format!(
-        "set {} (make one with `openssl rand -base64 32`), or listen at 127.0.0.1",
+        "let clients in by key (the default), set {} (make one with `openssl rand -base64 32`), \
+         or listen at 127.0.0.1",
         env_vars::AUTH_TOKEN.name
     )))
 }
@@ -174,9 +187,15 @@ mod tests {
         let check = |mode, pairs: &[(&str, &str)], expected: &str| {
             let arguments = ServeArgs { auth: mode, ..ServeArgs::default() };
             let settings = resolve(arguments, pairs).unwrap();
-            assert_eq!(format!("{:?}", settings.access), expected, "{mode:?} {pairs:?}");
+            let got = match settings.auth {
+                Auth::Keys => "keys",
+                Auth::Token(_, Some(_)) => "token",
+                Auth::Token(_, None) => "closed",
+                Auth::None => "open",
+            };
+            assert_eq!(got, expected, "{mode:?} {pairs:?}");
         };
-        check(None, &[], "open");
+        check(None, &[], "keys");
         check(None, &[("ABX_MCP_AUTH_TOKEN", "t")], "token");
         check(None, &[("HOLM_AUTH_TOKEN", "t")], "token");
         check(None, &[("ABX_MCP_AUTH_TOKEN", "")], "closed");
@@ -184,6 +203,7 @@ mod tests {
         check(None, &[("ABX_MCP_AUTH_TOKEN", "t"), ("HOLM_AUTH_TOKEN", "")], "token");
         check(Some(AuthMode::Token), &[("HOLM_AUTH_TOKEN", "")], "closed");
         check(Some(AuthMode::None), &[("ABX_MCP_AUTH_TOKEN", "t")], "open");
+        check(Some(AuthMode::Keys), &[("ABX_MCP_AUTH_TOKEN", "t")], "keys");
         let arguments = ServeArgs { auth: Some(AuthMode::Token), ..ServeArgs::default() };
         assert_eq!(resolve(arguments, &[]).unwrap_err().code, 2);
         let settings = resolve(ServeArgs::default(), &[("HOLM_AUTH_TOKEN", "x-marker-x")]).unwrap();
@@ -191,9 +211,9 @@ mod tests {
     }
 
     #[test]
-    fn case_89_other_addresses_than_loopback_need_a_token() {
+    fn case_89_other_addresses_than_loopback_need_keys_or_a_token() {
         for ip in ["0.0.0.0", "192.0.2.1", "::", "2001:db8::1", "::ffff:192.0.2.1"] {
-            assert_eq!(resolve(bind(ip), &[]).unwrap_err().code, 2, "{ip}");
+            assert!(resolve(bind(ip), &[]).is_ok(), "{ip}");
             assert_eq!(resolve(bind(ip), &[("HOLM_AUTH_TOKEN", " ")]).unwrap_err().code, 2, "{ip}");
             let open = ServeArgs { auth: Some(AuthMode::None), ..bind(ip) };
             assert_eq!(resolve(open, &[("HOLM_AUTH_TOKEN", "t")]).unwrap_err().code, 2, "{ip}");

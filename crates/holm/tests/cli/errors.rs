@@ -13,7 +13,7 @@ fn arguments() {
     check("run-wrong-user", holm(&["run", "--user", "daemon", "--", "true"]));
     check("run-wrong-mount", holm(&["run", "--mount-ro", "nowhere", "--", "true"]));
     check("run-empty-variable", holm(&["run", "--env", "=x", "--", "true"]));
-    check("serve-open-network", holm(&["serve", "--bind", "0.0.0.0"]));
+    check("serve-open-network", holm(&["serve", "--auth", "none", "--bind", "0.0.0.0"]));
     check("serve-without-token", holm(&["serve", "--auth", "token"]));
     check("serve-wrong-bind", holm(&["serve", "--bind", "localhost"]));
     check("run-absent-variable", holm(&["run", "--env", "ABSENT", "--", "true"]));
@@ -31,5 +31,6 @@ fn environment() {
     check("mcp-url", with(&["mcp"], "ABX_SANDBOX_BASE_URL", "http://127.0.0.1:1"));
     check("mcp-key", with(&["mcp"], "AAS_API_KEY", "aas_sk_marker"));
     check("serve-origin", with(&["serve"], "ABX_MCP_ALLOWED_ORIGINS", "app.example"));
+    check("serve-database", with(&["serve"], "HOLM_DATABASE", "mysql://u:x-marker@h/d"));
     check("mcp-count", with(&["mcp"], "HOLM_MAX_SANDBOXES", "none"));
 }

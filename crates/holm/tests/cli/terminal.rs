@@ -17,6 +17,7 @@ as_root!(
     a_signal_restores_the_terminal,
     a_stubborn_command_is_ended_by_the_second_signal,
     a_hangup_ends_it,
+    case_71_the_first_key_is_shown_once_and_only_on_a_terminal,
 );
 as_rootless!(the_command_gets_a_terminal);
 
@@ -30,11 +31,15 @@ struct Terminal {
 
 impl Terminal {
     fn run(home: &Home, script: &str) -> Self {
+        Self::holm(home, &["run", "--", "sh", "-c", script])
+    }
+
+    fn holm(home: &Home, arguments: &[&str]) -> Self {
         let (master, slave) = open_terminal();
         tcsetwinsize(&master, size(33, 101)).expect("it has a size");
         // Standard error stays on a pipe: what is on the terminal came through the command's own.
         let mut command = home.command_of("/usr/bin/setsid".as_ref());
-        command.arg("--ctty").arg(&home.program).args(["run", "--", "sh", "-c", script]);
+        command.arg("--ctty").arg(&home.program).args(arguments);
         command.env("TERM", "xterm-256color").stdin(slave.try_clone().expect("a copy"));
         let child = command.stdout(slave).stderr(Stdio::null()).spawn().expect("it starts");
         drop(command);
@@ -155,4 +160,22 @@ fn a_hangup_ends_it(home: &Home) {
     let status = terminal.ended();
     assert_eq!((status.code(), status.signal()), (Some(129), None));
     terminal.master = None;
+}
+
+fn case_71_the_first_key_is_shown_once_and_only_on_a_terminal(home: &Home) {
+    for start in 0..2 {
+        let mut terminal = Terminal::holm(home, &["serve", "--port", "0"]);
+        let said = terminal.expect("\n}").replace("\r\n", "\n");
+        let path = home.data().join("first-key");
+        let key = std::fs::read_to_string(&path).expect("the first key").trim().to_owned();
+        assert!(said.contains(&path.display().to_string()), "{said}");
+        let header = match start {
+            0 => format!("--header \"Authorization: Bearer {key}\""),
+            _ => format!("--header \"Authorization: Bearer $(cat {})\"", path.display()),
+        };
+        assert!(said.contains(&header), "{said}");
+        assert_eq!(said.contains(&key), start == 0, "{said}");
+        terminal.signal(Signal::TERM);
+        assert_eq!(terminal.ended().code(), Some(0));
+    }
 }

@@ -22,6 +22,8 @@ pub struct Serve {
     pub address: SocketAddr,
     /// What it printed when it was ready.
     pub announced: String,
+    /// The key that requests carry when they bring no credential of their own.
+    pub key: Option<String>,
     errors: Arc<Mutex<Vec<u8>>>,
     /// What it prints to standard output after that.
     more: Option<JoinHandle<Vec<u8>>>,
@@ -89,7 +91,13 @@ impl Home {
             rest
         }));
         self.note_instances();
-        Serve { child, address, announced, errors, more, ended: false }
+        let keyless = arguments.contains(&"--auth")
+            || env.iter().any(|(name, _)| name.ends_with("_AUTH_TOKEN"));
+        let key = (!keyless).then(|| {
+            let key = std::fs::read_to_string(self.data().join("first-key"));
+            key.expect("the first key").trim().to_owned()
+        });
+        Serve { child, address, announced, key, errors, more, ended: false }
     }
 }
 
@@ -98,8 +106,24 @@ impl Serve {
         String::from_utf8_lossy(&self.errors.lock().expect("no panic inside")).into_owned()
     }
 
-    /// Sends a request and gives the connection.
+    /// Sends a request, with the key unless it has a credential, and gives the connection.
     pub fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> TcpStream {
+        let has_one = |name: &str| matches!(name, "authorization" | "x-api-key");
+        let mut headers = headers.to_vec();
+        if let Some(key) = self.key.as_deref().filter(|_| !headers.iter().any(|h| has_one(h.0))) {
+            headers.push(("x-api-key", key));
+        }
+        self.send_plain(method, path, &headers, body)
+    }
+
+    /// Sends a request as it is and gives the connection.
+    pub fn send_plain(
         &self,
         method: &str,
         path: &str,

@@ -13,6 +13,7 @@ mod isolation;
 mod lifecycle;
 mod limits;
 mod output;
+mod postgres;
 mod processes;
 mod protocol;
 mod readers;

@@ -1,5 +1,6 @@
 //! `holm serve` as a whole: the documented calls, sessions with real sandboxes, every way down.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use rustix::process::Signal;
@@ -8,11 +9,15 @@ use crate::common::{Home, Value, as_root, as_rootless, json, receive, until};
 
 as_root!(
     the_documented_curl_calls_work,
-    the_documented_curl_calls_work_without_a_token,
+    the_documented_curl_calls_work_without_authentication,
+    case_71_the_first_key_is_in_its_file_only,
     case_71_the_token_is_never_in_the_log,
     case_82_a_closed_connection_ends_the_processes,
     case_84_sessions_from_before_a_restart_are_unknown,
-    case_89_the_network_needs_a_token,
+    case_89_the_network_needs_keys_or_a_token,
+    a_data_directory_belongs_to_one_service,
+    accounts_and_keys_survive_a_restart,
+    a_database_without_its_secret_is_refused,
     a_session_ends_with_its_sandboxes,
     requests_without_a_session_leave_nothing_behind,
     running_calls_finish_before_the_end,
@@ -44,15 +49,15 @@ const DELETE: &str = r#"curl -s -X DELETE http://localhost:9000/mcp \
   -H "Mcp-Session-Id: <SESSION_ID_FROM_STEP_1>""#;
 
 fn the_documented_curl_calls_work(home: &Home) {
-    curl_calls(home, &[("ABX_MCP_AUTH_TOKEN", "replace_me")]);
+    curl_calls(home, &[], &[("ABX_MCP_AUTH_TOKEN", "replace_me")]);
 }
 
-fn the_documented_curl_calls_work_without_a_token(home: &Home) {
-    curl_calls(home, &[]);
+fn the_documented_curl_calls_work_without_authentication(home: &Home) {
+    curl_calls(home, &["--auth", "none"], &[]);
 }
 
-fn curl_calls(home: &Home, env: &[(&str, &str)]) {
-    let serve = home.serve(&[], env);
+fn curl_calls(home: &Home, arguments: &[&str], env: &[(&str, &str)]) {
+    let serve = home.serve(arguments, env);
     let port = serve.address.port().to_string();
     let headers = home.dir.join("headers");
     let shell = |script: &str| {
@@ -133,16 +138,28 @@ fn case_84_sessions_from_before_a_restart_are_unknown(home: &Home) {
     serve.end();
 }
 
-fn case_89_the_network_needs_a_token(home: &Home) {
+fn case_89_the_network_needs_keys_or_a_token(home: &Home) {
     for bind in ["0.0.0.0", "::"] {
-        let exit = home.holm(&["serve", "--port", "0", "--bind", bind]);
+        let exit = home.holm(&["serve", "--port", "0", "--bind", bind, "--auth", "none"]);
         assert_eq!(exit.code(), Some(2), "{}", exit.err());
         assert!(exit.err().contains("HOLM_AUTH_TOKEN"), "{}", exit.err());
         assert_eq!(exit.out(), "");
     }
-    let serve = home.serve(&[], &[]);
+    let serve = home.serve(&["--auth", "none"], &[]);
     assert!(serve.address.ip().is_loopback());
     until("the warning", || serve.stderr().contains("authentication is off").then_some(()));
+    serve.end();
+    let serve = home.serve(&[], &[]);
+    assert!(serve.address.ip().is_loopback());
+    let call = |name: &str| {
+        let params = json!({"name": name, "arguments": {}});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        receive(serve.send_plain("POST", "/mcp", &[], &body.to_string()))
+    };
+    assert_eq!(call("get_service_info").status, 200);
+    let refused = call("create_sandbox");
+    assert_eq!(refused.status, 401);
+    assert!(refused.body.contains("holm key create"), "{refused:?}");
     serve.end();
     let serve = home.serve(&[], &[("ABX_MCP_AUTH_TOKEN", "")]);
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}});
@@ -242,6 +259,79 @@ fn a_killed_service_leaves_nothing(home: &Home) {
     serve.signal(Signal::KILL);
     assert_eq!(serve.wait().code(), None);
     drop(call);
+}
+
+fn case_71_the_first_key_is_in_its_file_only(home: &Home) {
+    let serve = home.serve(&[], &[("HOLM_LOG", "trace")]);
+    let path = home.data().join("first-key");
+    let key = serve.key.clone().expect("a key");
+    assert!(key.starts_with("holm_sk_") && key.len() == 72, "not a key");
+    for name in ["first-key", "secret", "holm.db", "node", "lock"] {
+        let mode = std::fs::metadata(home.data().join(name)).expect(name).permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{name}: {mode:o}");
+    }
+    let session = serve.session();
+    let spied = json!({"command": "env; cat /proc/*/environ /proc/*/cmdline"});
+    let seen = receive(serve.start(&session, "run_command", spied));
+    assert!(!seen.body.contains(&key), "the key is in the sandbox");
+    let wrong = format!("{key}0");
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    let refused = serve.post(&[("x-api-key", &wrong)], &body);
+    assert_eq!(refused.status, 401);
+    assert!(!refused.body.contains(&key), "{refused:?}");
+    // Printed to a pipe: the path, not the key.
+    assert!(serve.announced.contains(&path.display().to_string()), "{}", serve.announced);
+    assert!(!serve.announced.contains(&key), "the key was printed");
+    until("the refusal in the log", || serve.stderr().contains("refused").then_some(()));
+    assert!(!serve.stderr().contains(&key), "the key is in the log");
+    let database = std::fs::read(home.data().join("holm.db")).expect("a database");
+    let journal = std::fs::read(home.data().join("holm.db-wal")).unwrap_or_default();
+    let digits = key.trim_start_matches("holm_sk_").as_bytes();
+    for bytes in [database, journal] {
+        assert!(!bytes.windows(digits.len()).any(|part| part == digits), "stored as it is");
+    }
+    serve.end();
+}
+
+fn a_data_directory_belongs_to_one_service(home: &Home) {
+    let serve = home.serve(&[], &[]);
+    let exit = home.holm(&["serve", "--port", "0"]);
+    assert_eq!(exit.code(), Some(1), "{}", exit.err());
+    assert!(exit.err().contains("another `holm serve` uses"), "{}", exit.err());
+    assert_eq!(exit.out(), "");
+    serve.end();
+}
+
+fn accounts_and_keys_survive_a_restart(home: &Home) {
+    let serve = home.serve(&[], &[]);
+    let key = serve.key.clone();
+    let session = serve.session();
+    serve.call(&session, "create_sandbox", json!({"name": "before"})).ok();
+    serve.end();
+    let serve = home.serve(&[], &[]);
+    assert_eq!(serve.key, key);
+    assert!(serve.announced.contains("$(cat "), "{}", serve.announced);
+    let session = serve.session();
+    let listed = serve.call(&session, "list_sandboxes", json!({"include_deleted": true}));
+    assert_eq!(listed.ok()["sandboxes"][0]["name"], "before", "{listed:?}");
+    serve.end();
+}
+
+fn a_database_without_its_secret_is_refused(home: &Home) {
+    home.serve(&[], &[]).end();
+    let secret = home.data().join("secret");
+    let kept = home.dir.join("kept");
+    std::fs::rename(&secret, &kept).expect("moved");
+    for _ in 0..2 {
+        let exit = home.holm(&["serve", "--port", "0"]);
+        assert_eq!(exit.code(), Some(1), "{}", exit.err());
+        assert!(exit.err().contains("hint: copy the file `secret`"), "{}", exit.err());
+        assert!(!secret.exists());
+    }
+    std::fs::rename(&kept, &secret).expect("moved");
+    let serve = home.serve(&[], &[]);
+    serve.session();
+    serve.end();
 }
 
 fn a_port_in_use_is_said(home: &Home) {

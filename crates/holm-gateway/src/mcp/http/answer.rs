@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::http::access::Refused;
 use crate::http::door::Stopped;
 use crate::http::reply::{self, Response};
 use crate::mcp::jsonrpc::{
@@ -22,9 +23,17 @@ pub fn error(status: u16, id: Option<&Id>, error: &RpcError) -> Response {
 /// A request that got no further than the door.
 #[must_use]
 pub fn stopped(why: Stopped) -> Response {
-    match why.status() {
-        403 => reply::json(403, &json!({"error": why.to_string()})),
-        status => error(status, None, &RpcError::new(UNAUTHORIZED, why.to_string())),
+    let status = why.status();
+    match why {
+        Stopped::ForeignHost | Stopped::ForeignOrigin => {
+            reply::json(status, &json!({"error": why.to_string()}))
+        }
+        Stopped::Credential(Refused::Unknown) => {
+            error(status, None, &RpcError::new(BUSY, why.to_string()))
+        }
+        Stopped::Credential(_) => {
+            error(status, None, &RpcError::new(UNAUTHORIZED, why.to_string()))
+        }
     }
 }
 

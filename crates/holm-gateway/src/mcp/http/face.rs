@@ -35,7 +35,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// What the endpoint is made of.
 pub struct HttpOptions {
-    /// The engine.
+    /// The engine. Whoever's handle this is: calls are made for the caller of each request.
     pub engine: Engine,
     /// The tools.
     pub server: Arc<Server>,

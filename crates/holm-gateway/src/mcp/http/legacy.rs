@@ -12,8 +12,8 @@ use super::headers::{self, SESSION, VERSION};
 use super::run::{self, Hold};
 use super::sessions::{Held, NotOpened};
 use super::{answer, keyless, modern};
+use crate::http::Caller;
 use crate::http::reply::{self, Response};
-use crate::http::{Caller, Owner};
 use crate::mcp::jsonrpc::{
     self, BUSY, INTERNAL_ERROR, INVALID_REQUEST, Id, Message, Request, RpcError,
 };
@@ -43,7 +43,7 @@ pub async fn answer(
     let held = match session(face, caller, headers, id.as_ref()) {
         Ok(Some(held)) => held,
         Ok(None) => match (caller, message) {
-            (Caller::Keyless, message) => return without_session(face, message).await,
+            (Caller::Keyless, message) => return without_session(face, caller, message).await,
             (Caller::Known(owner), Message::Request(request)) if is_initialize => {
                 return begin(face, owner, request);
             }
@@ -172,7 +172,7 @@ fn no_session(id: Option<&Id>) -> Response {
 }
 
 /// `initialize` without a session begins one.
-fn begin(face: &McpFace, owner: &Owner, request: Request) -> Response {
+fn begin(face: &McpFace, owner: &holm_engine::Caller, request: Request) -> Response {
     let id = request.id.clone();
     let held = match face.sessions.open(owner.clone()) {
         Ok(held) => held,
@@ -194,14 +194,15 @@ fn begin(face: &McpFace, owner: &Owner, request: Request) -> Response {
 }
 
 /// A message of a client without a key: it gets no session, so each stands for itself.
-async fn without_session(face: &McpFace, message: Message) -> Response {
+async fn without_session(face: &McpFace, caller: &Caller, message: Message) -> Response {
     let Message::Request(request) = message else { return reply::empty(202) };
     let id = request.id.clone();
     if let Err(error) = keyless::admits(&request.method, &request.params) {
         return answer::error(401, Some(&id), &error);
     }
     let fallback = Revision::R2025_06_18;
-    let session = Session::new(face.engine.clone(), face.default_template.clone(), fallback);
+    let session =
+        Session::new(caller.engine(&face.engine), face.default_template.clone(), fallback);
     match guarded(|| face.server.answer(&Arc::new(session), request)) {
         Ok(Answer::Done(outcome)) => answer::legacy(&id, outcome),
         Ok(Answer::Call(call)) => match face.calls.enter(None) {

@@ -51,7 +51,7 @@ pub async fn answer(
     {
         return answer::error(401, Some(&id), &error);
     }
-    let session = Session::stateless(face.engine.clone(), face.default_template.clone());
+    let session = Session::stateless(caller.engine(&face.engine), face.default_template.clone());
     let answer = guarded(|| face.server.answer(&Arc::new(session), request));
     match answer.unwrap_or_else(|error| Answer::Done(Err(error))) {
         Answer::Done(outcome) => answer::modern(&id, outcome),

@@ -8,12 +8,11 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use holm_engine::{Engine, random_bytes};
+use holm_engine::{Caller, Engine, random_bytes};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::calls::{Calls, Over};
-use crate::http::Owner;
 use crate::mcp::dispatch::MAX_CALLS;
 use crate::mcp::revision::Revision;
 use crate::mcp::session::Session;
@@ -49,7 +48,7 @@ pub struct Entry {
     pub session: Arc<Session>,
     /// Its running calls.
     pub calls: Arc<Calls>,
-    owner: Owner,
+    owner: Caller,
     usage: Mutex<Usage>,
 }
 
@@ -110,15 +109,17 @@ impl Sessions {
         Self { engine, default_template, rules, table: Mutex::default() }
     }
 
-    /// Begins one.
+    /// Begins one, which belongs to the key of `owner`: nobody else can use it, and it can do
+    /// nothing else.
     ///
     /// # Errors
     /// When there is no room for it.
-    pub fn open(&self, owner: Owner) -> Result<Held, NotOpened> {
+    pub fn open(&self, owner: Caller) -> Result<Held, NotOpened> {
         self.sweep();
         let id = fresh_id().ok_or(NotOpened::NoId)?;
         let fallback = Revision::R2025_06_18;
-        let session = Session::new(self.engine.clone(), self.default_template.clone(), fallback);
+        let engine = self.engine.for_caller(owner.clone().in_session(id.clone()));
+        let session = Session::new(engine, self.default_template.clone(), fallback);
         let entry = Arc::new(Entry {
             id: id.clone(),
             session: Arc::new(session),
@@ -136,7 +137,7 @@ impl Sessions {
 
     /// The session of this id, if it is this owner's and not over.
     #[must_use]
-    pub fn hold(&self, id: &str, owner: &Owner) -> Option<Held> {
+    pub fn hold(&self, id: &str, owner: &Caller) -> Option<Held> {
         let table = self.table();
         let entry = table.get(id)?;
         (entry.owner == *owner && !entry.is_idle(self.rules.idle)).then(|| Held::new(entry))
@@ -144,7 +145,7 @@ impl Sessions {
 
     /// Ends a session; false where there is none of this id and owner. The work goes on where the
     /// caller does not wait.
-    pub async fn end(&self, id: &str, owner: &Owner) -> bool {
+    pub async fn end(&self, id: &str, owner: &Caller) -> bool {
         let entry = {
             let mut table = self.table();
             match table.get(id) {

@@ -8,7 +8,6 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// `$1`: the directory of the programs; `$2`: a TCP port with TLS, or nothing.
 const KEEPER: &str = r#"
@@ -63,7 +62,6 @@ pub enum Kind {
 pub struct Cluster {
     keeper: Child,
     pub place: PathBuf,
-    databases: AtomicU32,
 }
 
 impl Cluster {
@@ -89,7 +87,7 @@ impl Cluster {
         let mut line = String::new();
         BufReader::new(keeper.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert!(line.starts_with('/'), "the keeper of PostgreSQL failed, see above");
-        Some(Self { keeper, place: line.trim_end().into(), databases: AtomicU32::new(0) })
+        Some(Self { keeper, place: line.trim_end().into() })
     }
 
     /// Starts one; nothing where PostgreSQL is not installed, which is said.
@@ -97,15 +95,10 @@ impl Cluster {
         said(Self::try_start(kind))
     }
 
-    /// The URL of a new, empty database.
-    pub async fn new_database(&self) -> String {
-        let number = self.databases.fetch_add(1, Ordering::Relaxed);
+    /// The URL of a database of that name; `postgres` is there from the start.
+    pub fn url(&self, name: &str) -> String {
         let socket = self.place.display().to_string().replace('/', "%2F");
-        let url = |name: &str| format!("postgres://holm@{socket}/{name}");
-        // From template0, which nobody can be connected to.
-        let create = format!("CREATE DATABASE t{number} TEMPLATE template0");
-        super::raw_postgres(&url("postgres"), &create).await.unwrap();
-        url(&format!("t{number}"))
+        format!("postgres://holm@{socket}/{name}")
     }
 }
 

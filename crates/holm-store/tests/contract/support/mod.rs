@@ -5,6 +5,7 @@ mod words;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use holm_store::{BoxFuture, MemoryStore, PostgresSettings, PostgresStore, SqliteStore, Store};
 
@@ -108,6 +109,16 @@ pub async fn raw_postgres(url: &str, sql: &str) -> Result<(), String> {
     result.map_err(text)
 }
 
+/// The URL of a new, empty database.
+async fn new_database(cluster: &Cluster) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("t{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    // From template0, which nobody can be connected to.
+    let create = format!("CREATE DATABASE {name} TEMPLATE template0");
+    raw_postgres(&cluster.url("postgres"), &create).await.unwrap();
+    cluster.url(&name)
+}
+
 type Contract = fn(&Bed) -> BoxFuture<'_, ()>;
 
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -138,7 +149,7 @@ pub fn on_sqlite(contract: Contract) {
 pub fn on_postgres(contract: Contract) {
     let Some(cluster) = shared() else { return };
     block_on(async {
-        let url = cluster.new_database().await;
+        let url = new_database(cluster).await;
         run(Place::Url(url), contract).await;
     });
 }

@@ -2,7 +2,7 @@
 
 mod announce;
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
@@ -21,19 +21,36 @@ use super::host;
 use super::signals::Signals;
 use crate::exit::{self, Failure};
 use crate::output;
-use crate::settings::ServeSettings;
+use crate::service::{FirstKey, Place};
+use crate::settings::{Auth, ServeSettings};
+
+/// What is there before the event loop.
+struct Ground {
+    place: Place,
+    secret_is_new: bool,
+    driver: LinuxDriver,
+    engine_settings: EngineSettings,
+    listener: TcpListener,
+}
 
 pub(super) fn run(settings: ServeSettings) -> Result<u8, Failure> {
     host::start_log(&settings.host, settings.log_colours)?;
-    let mut engine_settings = EngineSettings::default();
+    // First, so that a port in use is said before anything is made.
+    let listener = listen(settings.address).map_err(|error| not_listening(&settings, &error))?;
+    let place = Place::hold(&host::linux_options(&settings.host).data_dir())?;
+    let secret_is_new = !place.has_secret();
+    let mut engine_settings = EngineSettings {
+        node: place.node()?,
+        keys: Some(place.keys()?),
+        ..EngineSettings::service()
+    };
     if let Some(count) = settings.max_sandboxes {
         engine_settings.max_sandboxes = count;
     }
-    // First, so that a port in use is said before anything is made.
-    let listener = listen(settings.address).map_err(|error| not_listening(&settings, &error))?;
     let driver = host::driver(&settings.host, &engine_settings)?;
     let event_loop = host::event_loop()?;
-    let result = event_loop.block_on(serve(driver, engine_settings, settings, listener));
+    let ground = Ground { place, secret_is_new, driver, engine_settings, listener };
+    let result = event_loop.block_on(serve(ground, settings));
     event_loop.shutdown_background();
     result
 }
@@ -53,34 +70,38 @@ fn not_listening(settings: &ServeSettings, error: &io::Error) -> Failure {
     }
 }
 
-async fn serve(
-    driver: LinuxDriver,
-    engine_settings: EngineSettings,
-    settings: ServeSettings,
-    listener: TcpListener,
-) -> Result<u8, Failure> {
+async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
+    let Ground { place, secret_is_new, driver, engine_settings, listener } = ground;
     let mut signals = Signals::catch()?;
     let listening = listener.local_addr().and_then(|address| {
         tokio::net::TcpListener::from_std(listener).map(|listener| (address, listener))
     });
     let (address, listener) = listening.map_err(|error| not_listening(&settings, &error))?;
-    let engine = Engine::new(Arc::new(driver), engine_settings);
+    let store = settings.database.open(&place).await?;
+    let engine = Engine::with_store(Arc::new(driver), engine_settings, Arc::clone(&store));
+    engine.start().await.map_err(|error| host::engine_failure(&error))?;
+    let first_key = match settings.auth {
+        Auth::Keys => FirstKey::ensure(&engine, &place, secret_is_new).await?,
+        Auth::Token(..) | Auth::None => FirstKey { file: None, made: None },
+    };
     let limits = Limits::default();
     let origins = Origins::new(address, settings.allowed_origins.clone());
     let mcp = McpFace::start(HttpOptions {
         engine: engine.clone(),
         server: Arc::new(Server::new()),
         default_template: settings.template.clone(),
-        door: Arc::new(Door::new(origins, settings.access.clone())),
+        door: Arc::new(Door::new(origins, access(&settings.auth, &engine))),
         limits: limits.clone(),
         sessions: SessionRules::default(),
         keep_alive: KEEP_ALIVE,
     });
     let faces: Vec<Arc<dyn Face>> =
         vec![Arc::new(Health::default()), Arc::clone(&mcp) as Arc<dyn Face>];
-    warn_of(&settings.access);
-    output::print(&announce::text(address, &settings))?;
-    tracing::info!(%address, "serving");
+    warn_of(&settings.auth);
+    let person = io::stdout().is_terminal();
+    output::print(&announce::text(address, &settings.auth, &first_key, person))?;
+    drop(first_key);
+    tracing::info!(%address, database = settings.database.kind(), "serving");
 
     let (stop, stopped) = oneshot::channel::<()>();
     let ending = async {
@@ -91,6 +112,7 @@ async fn serve(
         http::serve(listener, Options { faces, limits }, stopped).await;
         mcp.close().await;
         engine.shutdown().await;
+        store.close().await;
     };
     tokio::pin!(ending);
     tokio::select! {
@@ -109,12 +131,20 @@ async fn serve(
     }
 }
 
-fn warn_of(access: &Access) {
-    match access {
-        Access::Open => tracing::warn!(
+fn access(auth: &Auth, engine: &Engine) -> Access {
+    match auth {
+        Auth::Keys => Access::Keys(engine.clone()),
+        Auth::Token(_, token) => Access::Token(token.clone()),
+        Auth::None => Access::Open,
+    }
+}
+
+fn warn_of(auth: &Auth) {
+    match auth {
+        Auth::None => tracing::warn!(
             "authentication is off: every program on this machine can use this service"
         ),
-        Access::Token(None) => tracing::warn!("the token is blank: every request is refused"),
-        _ => {}
+        Auth::Token(_, None) => tracing::warn!("the token is blank: every request is refused"),
+        Auth::Token(_, Some(_)) | Auth::Keys => {}
     }
 }
