@@ -36,6 +36,20 @@ pub struct ServeArgs {
     /// Most sandboxes that may run at once (default: 20)
     #[arg(long, value_name = "COUNT")]
     pub max_sandboxes: Option<usize>,
+
+    /// What becomes of sandboxes when the service is stopped (default: keep)
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub on_stop: Option<OnStop>,
+}
+
+/// What becomes of sandboxes when the service is stopped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum OnStop {
+    /// They go on, and the next start takes them over
+    #[default]
+    Keep,
+    /// They are destroyed
+    End,
 }
 
 /// How clients are let in.

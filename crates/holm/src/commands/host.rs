@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use holm_engine::{EngineSettings, Error, ErrorKind};
-use holm_runtime::{DriverError, DriverErrorKind, LinuxDriver, LinuxOptions};
+use holm_runtime::{DriverError, DriverErrorKind, Lifetime, LinuxDriver, LinuxOptions};
 use tracing_subscriber::EnvFilter;
 
 use crate::exit::{self, Failure};
@@ -24,8 +24,10 @@ pub(super) fn linux_options(settings: &HostSettings) -> LinuxOptions {
 pub(super) fn driver(
     settings: &HostSettings,
     engine: &EngineSettings,
+    lifetime: Lifetime,
 ) -> Result<LinuxDriver, Failure> {
     let mut options = linux_options(settings);
+    options.lifetime = lifetime;
     options.blank = engine.shape(None).map_err(|error| engine_failure(&error))?;
     LinuxDriver::start(options).map_err(|error| driver_failure(&error))
 }

@@ -2,6 +2,7 @@
 
 mod completions;
 mod doctor;
+mod drain;
 mod host;
 mod mcp;
 mod run;
@@ -14,7 +15,7 @@ pub(crate) use host::engine_failure;
 use crate::cli::{Cli, Command};
 use crate::env_vars::Environment;
 use crate::exit::Failure;
-use crate::settings::{DoctorSettings, McpSettings, RunSettings, ServeSettings};
+use crate::settings::{DoctorSettings, DrainSettings, McpSettings, RunSettings, ServeSettings};
 
 /// Runs the command that the arguments name.
 ///
@@ -25,6 +26,7 @@ pub fn dispatch(arguments: Cli, environment: &Environment) -> Result<u8, Failure
         Command::Run(arguments) => run::run(RunSettings::resolve(arguments, environment)?),
         Command::Mcp(arguments) => mcp::run(McpSettings::resolve(arguments, environment)?),
         Command::Serve(arguments) => serve::run(ServeSettings::resolve(arguments, environment)?),
+        Command::Drain(arguments) => drain::run(&DrainSettings::resolve(arguments, environment)?),
         Command::Doctor(arguments) => {
             doctor::run(&DoctorSettings::resolve(&arguments, environment)?)
         }

@@ -1,6 +1,7 @@
 //! One resolved struct per command: flags before environment before defaults.
 
 mod doctor;
+mod drain;
 mod host;
 mod mcp;
 pub mod parse;
@@ -8,6 +9,7 @@ mod run;
 mod serve;
 
 pub use doctor::DoctorSettings;
+pub use drain::DrainSettings;
 pub use host::HostSettings;
 pub use mcp::McpSettings;
 pub use run::RunSettings;
@@ -17,6 +19,7 @@ use std::ffi::OsStr;
 
 use crate::env_vars::{self, EnvVar, Environment};
 use crate::exit::Failure;
+use crate::service::Database;
 
 /// The text of a variable or argument that must be UTF-8.
 fn text(name: &str, value: &OsStr) -> Result<String, Failure> {
@@ -29,6 +32,15 @@ fn text(name: &str, value: &OsStr) -> Result<String, Failure> {
 /// The text of a variable, if it is set.
 fn variable(environment: &Environment, variable: EnvVar) -> Result<Option<String>, Failure> {
     environment.get(variable).map(|(name, value)| text(name, value)).transpose()
+}
+
+/// The service's database, from the flag or the variable.
+fn database(flag: Option<&str>, environment: &Environment) -> Result<Database, Failure> {
+    match (flag, environment.get(env_vars::DATABASE)) {
+        (Some(text), _) => Database::read("--database", text),
+        (None, Some((name, value))) => Database::read(name, &text(name, value)?),
+        (None, None) => Ok(Database::Sqlite),
+    }
 }
 
 /// The limit of sandboxes, from the flag or the variable.

@@ -6,7 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use holm_gateway::http::access::Secret;
 
 use super::HostSettings;
-use crate::cli::{AuthMode, ServeArgs};
+use clap::ValueEnum as _;
+
+use crate::cli::{AuthMode, OnStop, ServeArgs};
 use crate::env_vars::{self, EnvVar, Environment};
 use crate::exit::Failure;
 use crate::output::Paint;
@@ -26,6 +28,8 @@ pub struct ServeSettings {
     pub auth: Auth,
     /// Where accounts, keys, sandboxes and the ledger are.
     pub database: Database,
+    /// What becomes of sandboxes when it is stopped.
+    pub on_stop: OnStop,
     /// Origins of web pages that may use the service.
     pub allowed_origins: Vec<String>,
     /// Template of sandboxes that name none; `None` leaves it to the engine.
@@ -55,10 +59,10 @@ impl ServeSettings {
         if !ip.to_canonical().is_loopback() {
             refuse_open(ip, &auth)?;
         }
-        let database = match (arguments.database, environment.get(env_vars::DATABASE)) {
-            (Some(text), _) => Database::read("--database", &text)?,
-            (None, Some((name, value))) => Database::read(name, &super::text(name, value)?)?,
-            (None, None) => Database::Sqlite,
+        let database = super::database(arguments.database.as_deref(), environment)?;
+        let on_stop = match arguments.on_stop {
+            Some(on_stop) => on_stop,
+            None => on_stop(environment)?,
         };
         let template = match arguments.template {
             Some(template) => Some(template),
@@ -69,12 +73,22 @@ impl ServeSettings {
             address: SocketAddr::new(ip, port),
             auth,
             database,
+            on_stop,
             allowed_origins: origins(environment)?,
             template,
             max_sandboxes: super::max_sandboxes(arguments.max_sandboxes, environment)?,
             log_colours: Paint::stderr(environment).is_on(),
         })
     }
+}
+
+fn on_stop(environment: &Environment) -> Result<OnStop, Failure> {
+    let Some((name, value)) = environment.get(env_vars::ON_STOP) else {
+        return Ok(OnStop::default());
+    };
+    let value = super::text(name, value)?;
+    OnStop::from_str(&value, false)
+        .map_err(|_| Failure::usage(format!("{name} must be keep or end, not `{value}`")))
 }
 
 /// Who is let in.

@@ -97,7 +97,7 @@ impl McpFace {
         face
     }
 
-    /// Ends all sessions and their sandboxes. For the end, when no request runs any more.
+    /// Ends all sessions, not their sandboxes. For the end, when no request runs any more.
     pub async fn close(&self) {
         self.sessions.close().await;
     }

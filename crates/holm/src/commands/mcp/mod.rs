@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use holm_engine::{Engine, EngineSettings};
 use holm_gateway::mcp::{self, Ended, StdioOptions};
+use holm_runtime::Lifetime;
 use holm_runtime::LinuxDriver;
 
 use super::host;
@@ -19,7 +20,7 @@ pub(super) fn run(settings: McpSettings) -> Result<u8, Failure> {
     if let Some(count) = settings.max_sandboxes {
         engine_settings.max_sandboxes = count;
     }
-    let driver = host::driver(&settings.host, &engine_settings)?;
+    let driver = host::driver(&settings.host, &engine_settings, Lifetime::Embedded)?;
     let event_loop = host::event_loop()?;
     let result = event_loop.block_on(serve(driver, engine_settings, settings.template));
     // A read of standard input that waits in a thread cannot be stopped, and nobody waits for it.

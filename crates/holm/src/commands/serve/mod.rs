@@ -14,11 +14,12 @@ use holm_gateway::http::{self, Access, Door, Limits, Options};
 use holm_gateway::mcp::http::KEEP_ALIVE;
 use holm_gateway::mcp::http::sessions::SessionRules;
 use holm_gateway::mcp::{HttpOptions, McpFace, Server};
-use holm_runtime::LinuxDriver;
+use holm_runtime::{Lifetime, LinuxDriver};
 use tokio::sync::oneshot;
 
 use super::host;
 use super::signals::Signals;
+use crate::cli::OnStop;
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::service::{FirstKey, Place};
@@ -47,7 +48,7 @@ pub(super) fn run(settings: ServeSettings) -> Result<u8, Failure> {
     if let Some(count) = settings.max_sandboxes {
         engine_settings.max_sandboxes = count;
     }
-    let driver = host::driver(&settings.host, &engine_settings)?;
+    let driver = host::driver(&settings.host, &engine_settings, Lifetime::Detached)?;
     let event_loop = host::event_loop()?;
     let ground = Ground { place, secret_is_new, driver, engine_settings, listener };
     let result = event_loop.block_on(serve(ground, settings));
@@ -111,7 +112,10 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
         };
         http::serve(listener, Options { faces, limits }, stopped).await;
         mcp.close().await;
-        engine.shutdown().await;
+        match settings.on_stop {
+            OnStop::Keep => engine.leave().await,
+            OnStop::End => engine.shutdown().await,
+        }
         store.close().await;
     };
     tokio::pin!(ending);
@@ -125,7 +129,8 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
     tokio::select! {
         () = ending => Ok(exit::SUCCESS),
         () = signals.next() => {
-            // The launcher removes what is left as soon as this process is gone.
+            // The launcher removes what is half made as soon as this process is gone, and the next
+            // start settles the rest.
             Err(Failure::new("ended by a second signal, before everything had come to its end"))
         }
     }
