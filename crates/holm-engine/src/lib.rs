@@ -55,6 +55,8 @@ mod view;
 pub use account::NewAccount;
 pub use auth::Refusal;
 pub use caller::Caller;
+#[doc(hidden)]
+pub use end::end_steps;
 pub use engine::Engine;
 pub use error::{Error, ErrorKind};
 #[doc(hidden)]

@@ -49,7 +49,8 @@ impl Launcher<'_> {
         let process = kept.init.filter(|_| kept.is_of_this_boot());
         let init = process.and_then(kept::Init::open).filter(|init| !watch::is_gone(init));
         if let IdMap::Range { start } = kept.ids {
-            self.host.ranges.take_over(ids::LOCK_DIR.as_ref(), start)?;
+            // Whose ids somebody else has by now goes on all the same.
+            let _ = self.host.ranges.take_over(ids::LOCK_DIR.as_ref(), start);
         }
         let mut slot = Slot::kept(name, kept, init);
         slot.former = Some(former);

@@ -262,7 +262,7 @@ fn a_killed_service_leaves_what_runs_until_it_is_drained(home: &Home) {
     let drained = home.holm(&["drain"]);
     assert_eq!(
         (drained.out(), drained.code()),
-        ("ended 1 sandbox\n", Some(0)),
+        ("ended 1 sandbox\n".to_owned(), Some(0)),
         "{}",
         drained.err()
     );
