@@ -171,14 +171,13 @@ pub(crate) fn former(settings: &Settings) -> Result<Vec<Former>, Failure> {
     if !all.is_dir() {
         return Ok(found);
     }
-    let _guard = lock_all(&all)?;
-    for entry in std::fs::read_dir(&all).tried("list the instances")?.flatten() {
-        let dir = entry.path();
-        if dir.join(KEPT).is_dir()
-            && let Some(former) = Former::take(dir)?
-        {
-            found.push(former);
-        }
+    // Listed under the lock of all, so that none is about to get its own lock; waited for without
+    // it, because a launcher that is about to end may need it for that.
+    let guard = lock_all(&all)?;
+    let list: Vec<_> = std::fs::read_dir(&all).tried("list the instances")?.flatten().collect();
+    drop(guard);
+    for dir in list.iter().map(std::fs::DirEntry::path).filter(|dir| dir.join(KEPT).is_dir()) {
+        found.extend(Former::take(dir)?);
     }
     Ok(found)
 }

@@ -86,6 +86,10 @@ impl Launcher<'_> {
 
     /// Removes an earlier launcher's instance once nothing belongs to it any more.
     pub(super) fn leave_former(&mut self, number: usize) {
+        // Those that were let go are not among ours any more; the next launcher removes it.
+        if self.host.keeps {
+            return;
+        }
         if self.slots.values().any(|slot| slot.former == Some(number)) {
             return;
         }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::FlockOperation;
 
@@ -20,13 +21,23 @@ pub(super) fn take(data_dir: &Path) -> Result<File, Failure> {
         .mode(0o600)
         .open(data_dir.join("service.lock"))
         .tried("open the service's lock")?;
-    // Closed by exec, so no child of ours holds it.
-    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|errno| {
-        Failure::of(
-            DriverErrorKind::InUse,
-            "Another holm serves this data directory; stop it, or choose another directory.",
-        )
-        .because(errno)
-    })?;
-    Ok(file)
+    let began = std::time::Instant::now();
+    loop {
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(errno) if began.elapsed() > LAST_HOLDERS => {
+                return Err(Failure::of(
+                    DriverErrorKind::InUse,
+                    "Another holm serves this data directory; stop it, or choose another \
+                     directory.",
+                )
+                .because(errno));
+            }
+            // There is no event for the end of such a child.
+            Err(_) => std::thread::sleep(Duration::from_millis(2)),
+        }
+    }
 }
+
+/// A child of who had it before may hold it until it executes another program.
+const LAST_HOLDERS: Duration = Duration::from_millis(500);

@@ -8,7 +8,7 @@ mod pending;
 mod shared;
 
 use std::fs::File;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::channel::Channel;
 use crate::driver::{
@@ -31,7 +31,7 @@ pub struct LinuxDriver {
     facts: Facts,
     enforcement: OnceLock<Enforcement>,
     /// Of a service: nobody else takes over what is ours.
-    _lock: Option<File>,
+    lock: Mutex<Option<File>>,
 }
 
 impl LinuxDriver {
@@ -95,7 +95,13 @@ impl Launching {
         };
         let facts = ready.facts.clone();
         let shared = Shared::start(ready, keeper, child, settings)?;
-        Ok(LinuxDriver { shared, options, facts, enforcement: OnceLock::new(), _lock: lock })
+        Ok(LinuxDriver {
+            shared,
+            options,
+            facts,
+            enforcement: OnceLock::new(),
+            lock: Mutex::new(lock),
+        })
     }
 }
 
@@ -148,6 +154,8 @@ impl Driver for LinuxDriver {
         Box::pin(async move {
             self.shared.hang_up();
             self.shared.gone().await;
+            // From now on the next one may have it.
+            drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
         })
     }
 }

@@ -209,7 +209,10 @@ fn killed_under_load(home: &Home) {
                 .then(|| all.into_iter().map(|(id, _)| id).collect())
         });
         for id in safe {
-            assert!(known.contains(&id), "round {round}: {id} got lost; there are {known:?}");
+            if !known.contains(&id) {
+                let view = serve.call(&session, "get_sandbox", json!({"sandbox_id": id}));
+                panic!("round {round}: {id} got lost: {view:?} {}", serve.stderr());
+            }
         }
         for id in &known {
             assert_eq!(sh(&serve, &session, id, "echo here"), "here", "round {round}: {id}");

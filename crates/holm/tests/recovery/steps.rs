@@ -396,6 +396,7 @@ fn case_56_a_service_that_stood_still_ends_what_expired_before_anybody_uses_it(h
         let ended = view.ended.expect("it has ended");
         assert_eq!((ended.reason, Some(ended.at)), (EndReason::Expired, view.expires_at));
         until("nothing of it", || (service.kept(home) == 0).then_some(()));
+        until("nothing listed", || service.list().is_empty().then_some(()));
         service.check_ledger();
         service.leave();
     }
