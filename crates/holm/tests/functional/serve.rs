@@ -249,6 +249,8 @@ fn a_second_signal_ends_it_at_once(home: &Home) {
     serve.signal(Signal::TERM);
     assert_eq!(serve.wait().code(), Some(1), "{}", serve.stderr());
     drop(call);
+    assert!(serve.stderr().contains("holm drain"), "{}", serve.stderr());
+    assert_eq!(home.holm(&["drain"]).out(), "ended 1 sandbox\n");
 }
 
 fn a_killed_service_leaves_what_runs_until_it_is_drained(home: &Home) {

@@ -131,7 +131,8 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
         () = signals.next() => {
             // The launcher removes what is half made as soon as this process is gone, and the next
             // start settles the rest.
-            Err(Failure::new("ended by a second signal, before everything had come to its end"))
+            Err(Failure::new("ended by a second signal, before everything had come to its end")
+                .hint("the next start takes over what runs; `holm drain` ends it"))
         }
     }
 }
