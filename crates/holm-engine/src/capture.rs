@@ -33,6 +33,41 @@ pub(crate) fn output(captured: &Captured, limit: u64) -> Output {
     Output { text, truncated: cut, lossy, bytes: total }
 }
 
+/// Text that comes in parts: a character that falls across two of them is whole.
+#[derive(Debug, Default)]
+pub(crate) struct Characters {
+    /// The beginning of a character whose rest has not come.
+    held: Vec<u8>,
+    /// Bytes that came in all.
+    pub total: u64,
+    /// True once bytes that are no UTF-8 were replaced.
+    pub lossy: bool,
+}
+
+impl Characters {
+    /// The text that is there with these bytes.
+    pub fn push(&mut self, bytes: &[u8]) -> Option<String> {
+        self.total += bytes.len() as u64;
+        let joined;
+        let bytes = if self.held.is_empty() {
+            bytes
+        } else {
+            joined = [&self.held, bytes].concat();
+            &joined
+        };
+        let whole = without_open_end(bytes);
+        let text = lossy_text(whole, &mut self.lossy);
+        self.held = bytes[whole.len()..].to_vec();
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// What is left at the end.
+    pub fn finish(&mut self) -> Option<String> {
+        let held = std::mem::take(&mut self.held);
+        (!held.is_empty()).then(|| lossy_text(&held, &mut self.lossy))
+    }
+}
+
 fn marker(dropped: u64, at_line_start: bool) -> String {
     let start = if at_line_start { "" } else { "\n" };
     format!("{start}[... {dropped} bytes cut ...]\n")
@@ -98,6 +133,27 @@ mod tests {
         check(b"ok\xe2\x82", b"", 4, "ok\u{fffd}", false, true);
         check(b"ok\xe2\x82", b"\x82\xacz", 100, "ok\n[... 97 bytes cut ...]\nz", true, false);
         check(b"ok\n", b"\xe2\x82", 100, "ok\n[... 95 bytes cut ...]\n\u{fffd}", true, true);
+    }
+
+    #[test]
+    fn case_1_parts_are_whole_characters() {
+        let check = |parts: &[&[u8]], want: &[&str], lossy: bool| {
+            let mut stream = Characters::default();
+            let mut got: Vec<String> = parts.iter().filter_map(|part| stream.push(part)).collect();
+            got.extend(stream.finish());
+            let total: usize = parts.iter().map(|part| part.len()).sum();
+            assert_eq!(
+                (got, stream.lossy),
+                (want.iter().map(ToString::to_string).collect(), lossy)
+            );
+            assert_eq!(stream.total, total as u64);
+        };
+        check(&[b"a", b"b"], &["a", "b"], false);
+        check(&[b"a\xe2\x82", b"\xac", b"b"], &["a", "€", "b"], false);
+        check(&[b"\xf0", b"\x9f", b"\x98", b"\x80"], &["😀"], false);
+        check(&[b"a\xe2\x82"], &["a", "\u{fffd}"], true);
+        check(&[b"\xe2\x82", b"x"], &["\u{fffd}x"], true);
+        check(&[b"\xff"], &["\u{fffd}"], true);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Longest wait for a background command to start.
-const START: Duration = Duration::from_secs(10);
+pub(crate) const START: Duration = Duration::from_secs(10);
 
 impl Engine {
     /// Runs one command to its end. Dropping the future ends the command and all it started; so
@@ -139,7 +139,11 @@ impl Engine {
 
     /// A command ran into the end of the lease as it was when it began. The error, unless the
     /// lease was extended meanwhile.
-    async fn lease_is_over(&self, sandbox: &Arc<Sandbox>, deadline: Instant) -> Option<Error> {
+    pub(crate) async fn lease_is_over(
+        &self,
+        sandbox: &Arc<Sandbox>,
+        deadline: Instant,
+    ) -> Option<Error> {
         if Instant::now() + LAST_WORDS < deadline {
             // The guest's clock is not to be believed that far.
             return None;
@@ -189,16 +193,18 @@ fn result(run: &RunRequest, response: RunResponse, limit: Duration) -> CommandRe
         out_of_memory: false,
         duration: Duration::from_millis(response.duration_ms),
         timeout: limit,
-        note: timed_out.then(|| {
-            let limit = crate::lifetime::text(Duration::from_millis(run.timeout_ms));
-            format!("killed, with all that it had started, at its time limit of {limit}")
-        }),
+        note: timed_out.then(|| timed_out_note(Duration::from_millis(run.timeout_ms))),
     }
+}
+
+pub(crate) fn timed_out_note(limit: Duration) -> String {
+    let limit = crate::lifetime::text(limit);
+    format!("killed, with all that it had started, at its time limit of {limit}")
 }
 
 /// Whether memory ended the command: decided by the host's counter, which is looked at again only
 /// where something did kill the command. The guest's word counts only where the host has none.
-fn note_limits(
+pub(crate) fn note_limits(
     result: &mut CommandResult,
     outcome: Outcome,
     kills_before: Option<u64>,

@@ -13,7 +13,7 @@ use crate::text::shorten;
 use crate::{Engine, Error, ErrorKind, FileContent, FileEntry, FileList, FileWritten, SandboxId};
 
 /// Most bytes of a path: the kernel's PATH_MAX with the closing NUL.
-const MAX_PATH: usize = 4095;
+pub(crate) const MAX_PATH: usize = 4095;
 /// Entries of a page where the caller names no number, and the most.
 const PAGE: u32 = 1000;
 const MAX_PAGE: u32 = 10_000;
@@ -31,6 +31,17 @@ pub(crate) fn check_path(argument: &str, path: &str) -> Result<(), Error> {
             "{argument} has {} bytes; a path may have {MAX_PATH}",
             path.len()
         )));
+    }
+    Ok(())
+}
+
+/// Refuses what is more than permission bits.
+pub(crate) fn check_mode(mode: Option<u32>) -> Result<(), Error> {
+    if mode.is_some_and(|mode| mode > 0o777) {
+        return Err(Error::invalid(
+            "mode must be permission bits from 000 to 777 (octal); set-id and sticky bits are not \
+             set by file calls",
+        ));
     }
     Ok(())
 }
@@ -99,14 +110,7 @@ impl Engine {
     ) -> Result<FileWritten, Error> {
         check_path("path", path)?;
         let user = user(user_name)?;
-        if let Some(mode) = mode
-            && mode > 0o777
-        {
-            return Err(Error::invalid(
-                "mode must be permission bits from 000 to 777 (octal); set-id and sticky bits are \
-                 not set by file calls",
-            ));
-        }
+        check_mode(mode)?;
         let most = self.inner.settings.max_write;
         if bytes.len() as u64 > most {
             let text = format!("content has {} bytes; one write takes {most}", bytes.len());
@@ -178,7 +182,7 @@ impl Engine {
 
     /// A call about files: bounded in time as a whole, ended with the sandbox, its errors naming
     /// the path.
-    async fn file_call<T>(
+    pub(crate) async fn file_call<T>(
         &self,
         sandbox: &std::sync::Arc<crate::sandbox::Sandbox>,
         path: &str,
@@ -194,14 +198,18 @@ impl Engine {
         match answer {
             Ok(answer) => Ok(answer),
             Err(error) => {
-                let mut error = self.call_failed(sandbox, &error, About::File).await;
-                let short = shorten(path, 200);
-                if error.ended.is_none() && !error.public.contains(&short) {
-                    error.public = format!("{short}: {}", error.public);
-                }
-                Err(error)
+                Err(self.about_path(path, self.call_failed(sandbox, &error, About::File).await))
             }
         }
+    }
+
+    /// The same error, naming the path.
+    pub(crate) fn about_path(&self, path: &str, mut error: Error) -> Error {
+        let short = shorten(path, 200);
+        if error.ended.is_none() && !error.public.contains(&short) {
+            error.public = format!("{short}: {}", error.public);
+        }
+        error
     }
 }
 

@@ -31,6 +31,7 @@ impl Engine {
                 output_limit: settings.output_limit,
                 max_read: settings.max_read,
                 max_write: settings.max_write,
+                max_upload: settings.max_upload,
                 max_env_value: env::MAX_ENTRY,
                 max_env_total: env::MAX_TOTAL,
             },

@@ -23,6 +23,7 @@ mod env;
 mod error;
 mod event;
 mod exec;
+mod exec_stream;
 mod faults;
 mod files;
 mod guest_error;
@@ -49,6 +50,7 @@ mod steps;
 mod store_error;
 mod tasks;
 mod text;
+mod transfer;
 mod usage;
 mod view;
 
@@ -59,6 +61,7 @@ pub use caller::Caller;
 pub use end::end_steps;
 pub use engine::Engine;
 pub use error::{Error, ErrorKind};
+pub use exec_stream::{ExecEvent, ExecStream};
 #[doc(hidden)]
 pub use faults::{Faults, Moment};
 pub use id::random_bytes;
@@ -70,6 +73,8 @@ pub use settings::EngineSettings;
 pub use size::{Chosen, HostCapacity, Sizes};
 #[doc(hidden)]
 pub use steps::create_steps;
+pub use text::whole_text;
+pub use transfer::{Download, Upload};
 pub use view::{
     Background, CodeResult, Command, CommandResult, CreateSandbox, Destroyed, FileContent,
     FileEntry, FileList, FileWritten, Limits, ListSandboxes, Output, RunCode, RunCommand,

@@ -39,6 +39,8 @@ pub struct EngineSettings {
     pub max_read: u64,
     /// Most bytes of a file that one write takes.
     pub max_write: u64,
+    /// Most bytes of a file that is written part by part. The sandbox's disk bounds it as well.
+    pub max_upload: u64,
     /// Most time one file call may take as a whole.
     pub file_deadline: Duration,
     /// Ended sandboxes that are remembered, so that later calls can say why they ended.
@@ -102,6 +104,7 @@ impl Default for EngineSettings {
             output_limit: 1 << 20,
             max_read: 16 << 20,
             max_write: 64 << 20,
+            max_upload: 16 << 30,
             file_deadline: Duration::from_secs(120),
             history: 1000,
             sweep_interval: Duration::from_secs(5),

@@ -53,6 +53,14 @@ pub struct EntryInfo {
     pub metadata: BTreeMap<String, String>,
 }
 
+impl EntryInfo {
+    /// True for a directory; a link to one is none.
+    #[must_use]
+    pub fn is_directory(&self) -> bool {
+        self.r#type == FileType::Directory
+    }
+}
+
 /// Request of `Stat`, `MakeDir`, `Remove`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -33,6 +33,9 @@ pub mod guest {
     pub const CONFIGURE: &str = "/holm.guest.v1.Guest/Configure";
     /// Unary: [`crate::guest::RunRequest`] → [`crate::guest::RunResponse`].
     pub const RUN: &str = "/holm.guest.v1.Guest/Run";
+    /// Header of `process.Process/Start`: the program ends, with all that it started, when its
+    /// caller goes away.
+    pub const OWNED: &str = "x-holm-owned";
     /// Unary: [`crate::guest::ListTreeRequest`] → [`crate::guest::ListTreeResponse`].
     pub const LIST_TREE: &str = "/holm.guest.v1.Guest/ListTree";
     /// `GET`/`PUT` with `path`, `user`, and on `PUT` `mode` (octal); body = the file's bytes.

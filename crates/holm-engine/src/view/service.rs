@@ -99,6 +99,7 @@ pub struct Limits {
     pub output_limit: u64,
     pub max_read: u64,
     pub max_write: u64,
+    pub max_upload: u64,
     pub max_env_value: usize,
     pub max_env_total: usize,
 }

@@ -1,6 +1,7 @@
 //! Bodies of requests: bounded in bytes, in silence, in time, and together in memory.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
@@ -59,6 +60,12 @@ impl Intake {
     pub fn new(limits: &Limits) -> Self {
         let large = Arc::new(Semaphore::new(limits.large_bodies));
         Self { limits: limits.clone(), large }
+    }
+
+    /// Longest silence while a body arrives.
+    #[must_use]
+    pub fn silence(&self) -> Duration {
+        self.limits.body_silence
     }
 
     /// The whole body of a request.

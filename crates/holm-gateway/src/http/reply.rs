@@ -1,4 +1,4 @@
-//! Responses: bytes that are there, or events that come.
+//! Responses: bytes that are there, and bytes or events that come.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -26,17 +26,18 @@ pub struct Reply {
 
 enum Content {
     Whole(Full<Bytes>),
-    Events(Events),
+    Events(Stream<Bytes>),
+    Parts { stream: Stream<std::io::Result<Bytes>>, length: Option<u64> },
 }
 
-/// Bytes that a task sends. The task ends with the body, which is what a client that has gone
-/// leaves behind.
-struct Events {
-    parts: mpsc::Receiver<Bytes>,
+/// What a task sends. The task ends with the body, which is what a client that has gone leaves
+/// behind.
+struct Stream<T> {
+    parts: mpsc::Receiver<T>,
     task: AbortHandle,
 }
 
-impl Drop for Events {
+impl<T> Drop for Stream<T> {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -51,14 +52,24 @@ impl Reply {
 
 impl Body for Reply {
     type Data = Bytes;
-    type Error = std::convert::Infallible;
+    type Error = std::io::Error;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match &mut self.get_mut().content {
-            Content::Whole(full) => Pin::new(full).poll_frame(context),
+            Content::Whole(full) => {
+                Pin::new(full).poll_frame(context).map_err(|never| match never {})
+            }
+            Content::Parts { stream, length } => {
+                let part = std::task::ready!(stream.parts.poll_recv(context));
+                Poll::Ready(part.map(|part| {
+                    let part = part?;
+                    *length = length.map(|left| left.saturating_sub(part.len() as u64));
+                    Ok(Frame::data(part))
+                }))
+            }
             Content::Events(events) => {
                 events.parts.poll_recv(context).map(|part| part.map(|part| Ok(Frame::data(part))))
             }
@@ -69,13 +80,15 @@ impl Body for Reply {
         match &self.content {
             Content::Whole(full) => full.is_end_stream(),
             Content::Events(_) => false,
+            Content::Parts { length, .. } => *length == Some(0),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.content {
             Content::Whole(full) => full.size_hint(),
-            Content::Events(_) => SizeHint::default(),
+            Content::Parts { length: Some(left), .. } => SizeHint::with_exact(*left),
+            Content::Events(_) | Content::Parts { length: None, .. } => SizeHint::default(),
         }
     }
 }
@@ -100,6 +113,12 @@ pub fn json(status: u16, value: &Value) -> Response {
     respond(status, Some("application/json"), whole(value.to_string()))
 }
 
+/// JSON that is written already.
+#[must_use]
+pub fn json_bytes(status: u16, json: impl Into<Bytes>) -> Response {
+    respond(status, Some("application/json"), whole(json))
+}
+
 /// A sentence.
 #[must_use]
 pub fn text(status: u16, sentence: &'static str) -> Response {
@@ -115,13 +134,26 @@ pub fn empty(status: u16) -> Response {
 /// Server-sent events, as `task` sends them into the channel of `parts`.
 #[must_use]
 pub fn events(parts: mpsc::Receiver<Bytes>, task: AbortHandle) -> Response {
-    let content = Content::Events(Events { parts, task });
+    let content = Content::Events(Stream { parts, task });
     let mut response = respond(200, Some("text/event-stream"), content);
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     // Proxies that collect responses would hold the events back.
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     response
+}
+
+/// Bytes, as `task` sends them into the channel of `parts`. With a `length` the client can tell
+/// whether all of them came; an error breaks the connection off.
+#[must_use]
+pub fn parts(
+    content_type: &'static str,
+    length: Option<u64>,
+    parts: mpsc::Receiver<std::io::Result<Bytes>>,
+    task: AbortHandle,
+) -> Response {
+    let stream = Stream { parts, task };
+    respond(200, Some(content_type), Content::Parts { stream, length })
 }
 
 /// One message as an event.

@@ -1,4 +1,4 @@
-//! The HTTP server and MCP on it, over real connections on loopback, with the real engine above a
+//! The HTTP server, MCP and REST on it, over real connections on loopback, with the real engine above a
 //! driver and a guest that only pretend.
 
 #[path = "../mcp/client.rs"]
@@ -14,6 +14,7 @@ mod bounds;
 mod calls;
 mod modern;
 mod requests;
+mod rest;
 mod sessions;
 mod site;
 mod stop;

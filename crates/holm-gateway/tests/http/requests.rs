@@ -28,7 +28,7 @@ fn paths_and_methods() {
         check(&site, "OPTIONS", "/mcp", 405, json!({"error": "*"})).await;
         check(&site, "GET", "/", 404, json!(null)).await;
         check(&site, "POST", "/mcp/", 404, json!(null)).await;
-        check(&site, "GET", "/v1/sandboxes", 404, json!(null)).await;
+        check(&site, "GET", "/v2/sandboxes", 404, json!(null)).await;
         for path in [
             "/.well-known/oauth-protected-resource",
             "/.well-known/oauth-protected-resource/mcp",

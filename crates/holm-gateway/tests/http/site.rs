@@ -12,6 +12,7 @@ use holm_gateway::http::{Access, Door, Limits, Options, serve};
 use holm_gateway::mcp::http::KEEP_ALIVE;
 use holm_gateway::mcp::http::sessions::SessionRules;
 use holm_gateway::mcp::{HttpOptions, McpFace, Server};
+use holm_gateway::rest::{RestFace, RestOptions};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -60,16 +61,21 @@ impl Site {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let origins = Origins::new(address, vec!["https://app.example".to_owned()]);
+        let door = Arc::new(Door::new(origins, setup.access));
+        let rest = RestFace::new(RestOptions {
+            keep_alive: setup.keep_alive,
+            ..RestOptions::new(engine.clone(), Arc::clone(&door), setup.limits.clone())
+        });
         let face = McpFace::start(HttpOptions {
             engine: engine.clone(),
             server: Arc::new(setup.server),
             default_template: None,
-            door: Arc::new(Door::new(origins, setup.access)),
+            door,
             limits: setup.limits.clone(),
             sessions: setup.sessions,
             keep_alive: setup.keep_alive,
         });
-        let faces: Vec<Arc<dyn Face>> = vec![Arc::new(Health::default()), face.clone()];
+        let faces: Vec<Arc<dyn Face>> = vec![Arc::new(Health::default()), face.clone(), rest];
         let (stop, stopped) = oneshot::channel::<()>();
         let operator = engine.clone();
         let serving = tokio::spawn(async move {
@@ -110,6 +116,16 @@ impl Site {
         let mut wire = self.wire().await;
         wire.send(method, path, headers, body).await;
         wire.reply().await
+    }
+
+    /// A request of REST with a JSON body, or none.
+    pub async fn rest(&self, method: &str, path: &str, key: &str, body: Value) -> Reply {
+        let mut headers = vec![("content-type", "application/json")];
+        if !key.is_empty() {
+            headers.push(("x-api-key", key));
+        }
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.ask(method, path, &headers, body.as_bytes()).await
     }
 
     pub async fn post(&self, headers: &[(&str, &str)], body: impl ToString) -> Reply {

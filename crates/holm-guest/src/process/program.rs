@@ -117,11 +117,20 @@ impl Program {
         queue
     }
 
-    /// Reads the program to its end and tells all followers. `owner` is the stream of `Start`.
-    pub async fn watch(self: Rc<Self>, owner: Rc<Queue>, deadline: Option<Instant>) {
+    /// Reads the program to its end and tells all followers. `owner` is the stream of `Start`;
+    /// where the program is `owned` by it, the program does not outlive it.
+    pub async fn watch(self: Rc<Self>, owner: Rc<Queue>, owned: bool, deadline: Option<Instant>) {
         let Some(child) = self.child() else { return };
         let (mut out, mut err) = (Held::default(), Held::default());
-        let status = self.read(&child, deadline, &mut out, &mut err).await;
+        let status = {
+            let late = async {
+                tokio::select! {
+                    () = at(deadline) => {}
+                    () = owner.left(), if owned => {}
+                }
+            };
+            self.read(&child, late, &mut out, &mut err).await
+        };
         if status.is_none() {
             child.kill().await;
         }
@@ -157,7 +166,7 @@ impl Program {
                 None => format!("exit status {exit_code}"),
             },
             error: match signal {
-                _ if late => Some("killed at its deadline".to_owned()),
+                _ if late => Some("killed: its time was over, or its caller had gone".to_owned()),
                 Some(signal) => Some(describe(signal)),
                 None if exit_code != 0 => Some(format!("exit status {exit_code}")),
                 None => None,
@@ -178,17 +187,16 @@ impl Program {
         self.end.replace(Some(end));
     }
 
-    /// Reads until the program ends; `None` when its deadline comes first.
+    /// Reads until the program ends; `None` when it is `late` before.
     async fn read(
         &self,
         child: &Child,
-        deadline: Option<Instant>,
+        late: impl Future<Output = ()>,
         out: &mut Held,
         err: &mut Held,
     ) -> Option<i32> {
         let first = if self.terminal { Stream::Terminal } else { Stream::Stdout };
         let ended = child.ended();
-        let late = at(deadline);
         tokio::pin!(ended, late);
         let (mut out_open, mut err_open) = (true, child.stderr.is_some());
         loop {

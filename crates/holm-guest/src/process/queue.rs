@@ -83,6 +83,17 @@ impl Queue {
         !self.gone.get() && !self.ended.get()
     }
 
+    /// Resolves once its follower has left.
+    pub async fn left(&self) {
+        loop {
+            let told = self.room.notified();
+            if self.gone.get() {
+                return;
+            }
+            told.await;
+        }
+    }
+
     /// When the source must pause for this follower: until when at most.
     pub fn pause(&self) -> Option<Instant> {
         (self.lives() && self.waiting.get() >= FULL).then(|| self.taken.get() + self.patience)

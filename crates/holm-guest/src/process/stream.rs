@@ -25,13 +25,15 @@ fn follow(queue: Rc<Queue>, headers: &HeaderMap) -> Response<Reply> {
 /// `process.Process/Start`.
 ///
 /// The program goes on when the caller goes away; only the caller's deadline
-/// (`Connect-Timeout-Ms`) ends it, with all that it started.
+/// (`Connect-Timeout-Ms`) ends it, with all that it started. One that is its caller's alone
+/// (`X-Holm-Owned`) ends so when the caller goes away.
 pub async fn start(guest: Shared, request: Request<Incoming>) -> Response<Reply> {
     let headers = request.headers().clone();
     with_stream(request, async move |asked| begin(guest, asked, &headers).await).await
 }
 
 async fn begin(guest: Shared, asked: StartRequest, headers: &HeaderMap) -> Result<Response<Reply>> {
+    let owned = headers.contains_key(holm_wire::paths::guest::OWNED);
     let deadline = rpc::timeout(headers).and_then(|wait| Instant::now().checked_add(wait));
     let user = guest.users.find(&rpc::user(headers)?)?;
     guest.processes.check_room()?;
@@ -58,7 +60,7 @@ async fn begin(guest: Shared, asked: StartRequest, headers: &HeaderMap) -> Resul
     let owner = program.follow(true);
     let stream = follow(Rc::clone(&owner), headers);
     tokio::task::spawn_local(async move {
-        Rc::clone(&program).watch(owner, deadline).await;
+        Rc::clone(&program).watch(owner, owned, deadline).await;
         guest.processes.retire(&program);
     });
     Ok(stream)

@@ -16,6 +16,10 @@ const RUN_GRACE: Duration = Duration::from_secs(10);
 /// Wait for a run without a timeout. The engine ends it earlier, at the sandbox's expiry.
 const RUN_FOREVER: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// A tree of any size may be under what is removed.
+const REMOVAL: CallLimits =
+    CallLimits { deadline: Duration::from_secs(120), max_response: 4 << 20 };
+
 impl GuestClient {
     /// One unary Connect call.
     ///
@@ -106,6 +110,33 @@ impl GuestClient {
         Ok(response.entry)
     }
 
+    /// Removes an entry, with all below. What is missing is removed already.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn remove(&self, path: &str, user: &str) -> Result<(), ClientError> {
+        let request = filesystem::PathRequest { path: path.to_owned() };
+        let _: process::Empty =
+            self.unary(paths::filesystem::REMOVE, user, &request, REMOVAL).await?;
+        Ok(())
+    }
+
+    /// Starts a program that is its caller's alone: dropping the stream ends it and all that it
+    /// started, as its time limit does (with `deadline_exceeded`).
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn start_owned(
+        &self,
+        request: &process::StartRequest,
+        user: &str,
+        timeout_ms: u64,
+    ) -> Result<EventStream, ClientError> {
+        let headers =
+            [(paths::guest::OWNED, "1".to_owned()), ("connect-timeout-ms", timeout_ms.to_string())];
+        self.stream(paths::process::START, user, request, &headers).await
+    }
+
     /// Starts a program and follows it. Unlike [`Self::run`], dropping the stream leaves the
     /// program running.
     ///
@@ -116,7 +147,7 @@ impl GuestClient {
         request: &process::StartRequest,
         user: &str,
     ) -> Result<EventStream, ClientError> {
-        self.stream(paths::process::START, user, request).await
+        self.stream(paths::process::START, user, request, &[]).await
     }
 
     /// Writes to a program's standard input or terminal.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, StreamBody};
-use hyper::body::{Frame, Incoming};
+use hyper::body::{Body as _, Frame, Incoming};
 use hyper::{Method, Request, StatusCode, header};
 
 use super::ClientError;
@@ -38,6 +38,12 @@ pub struct FileBody {
 }
 
 impl FileBody {
+    /// How many bytes come, where the guest has said so.
+    #[must_use]
+    pub fn length(&self) -> Option<u64> {
+        self.body.size_hint().exact()
+    }
+
     /// The next part; `None` at the end.
     ///
     /// # Errors

@@ -78,10 +78,15 @@ impl GuestClient {
         path: &str,
         user: &str,
         request: &Q,
+        headers: &[(&str, String)],
     ) -> Result<EventStream, ClientError> {
         let body = serde_json::to_vec(request)
             .map_err(|error| ClientError::Protocol(error.to_string()))?;
-        let request = post(path, user, connect::STREAM_JSON)
+        let mut head = post(path, user, connect::STREAM_JSON);
+        for (name, value) in headers {
+            head = head.header(*name, value);
+        }
+        let request = head
             .body(pool::full(connect::envelope(0, &body)))
             .map_err(|error| ClientError::Protocol(error.to_string()))?;
         let (response, connection) = pool::within(HEAD_DEADLINE, self.send(request)).await?;

@@ -2,7 +2,6 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
 use serde_json::json;
 
 use super::target;
@@ -80,7 +79,8 @@ async fn read(mut context: Context) -> Result<Output, ToolError> {
     let file = file.map_err(|error| target.error(error))?;
     let (content, taken) = match encoding {
         "base64" => (STANDARD.encode(&file.bytes), file.bytes.len()),
-        _ => text(&path, offset, file.bytes, file.truncated)?,
+        _ => holm_engine::whole_text(&path, offset, file.bytes, file.truncated)
+            .map_err(|error| error.suggest("Call read_file again with `encoding`: \"base64\"."))?,
     };
     let next = offset + taken as u64;
     let mut shown = json!({
@@ -97,56 +97,4 @@ async fn read(mut context: Context) -> Result<Output, ToolError> {
     }
     shown["content"] = content.into();
     Ok(Output { text, structured: shown, failed: false })
-}
-
-/// The bytes as text, and how many of them it is: a character that a cut went through is left to
-/// the next read.
-fn text(path: &str, offset: u64, bytes: Bytes, cut: bool) -> Result<(String, usize), ToolError> {
-    let refuse = |at: usize| {
-        ToolError::new(
-            "file_invalid",
-            format!("{path} is no UTF-8 text (byte {} does not fit)", offset + at as u64),
-        )
-        .suggest("Call read_file again with `encoding`: \"base64\".")
-    };
-    match String::from_utf8(bytes.into()) {
-        Ok(text) => {
-            let taken = text.len();
-            Ok((text, taken))
-        }
-        Err(error) => {
-            let problem = error.utf8_error();
-            let valid = problem.valid_up_to();
-            // No error length: the text is sound and only stops within a character.
-            if !cut || problem.error_len().is_some() || valid == 0 {
-                return Err(refuse(valid));
-            }
-            let mut bytes = error.into_bytes();
-            bytes.truncate(valid);
-            String::from_utf8(bytes).map(|text| (text, valid)).map_err(|_| refuse(valid))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(bytes: &'static [u8], cut: bool, expected: Result<(&str, usize), &str>) {
-        let got = text("f", 10, Bytes::from_static(bytes), cut);
-        let got = got.as_ref().map(|(text, taken)| (text.as_str(), *taken));
-        assert_eq!(got.map_err(|error| error.message.as_str()), expected, "{bytes:?}");
-    }
-
-    #[test]
-    fn case_31_what_is_no_text_is_never_replaced_silently() {
-        check(b"", false, Ok(("", 0)));
-        check("aé".as_bytes(), false, Ok(("aé", 3)));
-        check(b"\xef\xbb\xbfa", false, Ok(("\u{feff}a", 4)));
-        check(b"a\xc3", true, Ok(("a", 1)));
-        check(b"a\xc3", false, Err("f is no UTF-8 text (byte 11 does not fit)"));
-        check(b"a\xffb", true, Err("f is no UTF-8 text (byte 11 does not fit)"));
-        check(b"\xff\xfea\0", false, Err("f is no UTF-8 text (byte 10 does not fit)"));
-        check(b"\xc3", true, Err("f is no UTF-8 text (byte 10 does not fit)"));
-    }
 }

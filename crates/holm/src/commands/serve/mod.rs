@@ -14,6 +14,7 @@ use holm_gateway::http::{self, Access, Door, Limits, Options};
 use holm_gateway::mcp::http::KEEP_ALIVE;
 use holm_gateway::mcp::http::sessions::SessionRules;
 use holm_gateway::mcp::{HttpOptions, McpFace, Server};
+use holm_gateway::rest::{RestFace, RestOptions};
 use holm_runtime::{Lifetime, LinuxDriver};
 use tokio::sync::oneshot;
 
@@ -87,17 +88,22 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
     };
     let limits = Limits::default();
     let origins = Origins::new(address, settings.allowed_origins.clone());
+    let door = Arc::new(Door::new(origins, access(&settings.auth, &engine)));
+    let rest = RestFace::new(RestOptions {
+        default_template: settings.template.clone(),
+        ..RestOptions::new(engine.clone(), Arc::clone(&door), limits.clone())
+    });
     let mcp = McpFace::start(HttpOptions {
         engine: engine.clone(),
         server: Arc::new(Server::new()),
         default_template: settings.template.clone(),
-        door: Arc::new(Door::new(origins, access(&settings.auth, &engine))),
+        door,
         limits: limits.clone(),
         sessions: SessionRules::default(),
         keep_alive: KEEP_ALIVE,
     });
     let faces: Vec<Arc<dyn Face>> =
-        vec![Arc::new(Health::default()), Arc::clone(&mcp) as Arc<dyn Face>];
+        vec![Arc::new(Health::default()), Arc::clone(&mcp) as Arc<dyn Face>, rest];
     warn_of(&settings.auth);
     let person = io::stdout().is_terminal();
     output::print(&announce::text(address, &settings.auth, &first_key, person))?;

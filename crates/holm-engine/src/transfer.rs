@@ -1,0 +1,242 @@
+//! Files on their way in and out of a sandbox, part by part: nothing of them is kept here, and
+//! whoever is slower sets the pace.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use holm_wire::client::{ClientError, FileBody, Upload as Sent};
+use holm_wire::guest;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::command::user;
+use crate::files::{MAX_PATH, check_mode, check_path};
+use crate::guest_error::About;
+use crate::sandbox::Sandbox;
+use crate::text::shorten;
+use crate::{Engine, Error, ErrorKind, FileWritten, SandboxId};
+
+/// Parts on their way to the guest.
+const PARTS: usize = 2;
+/// Longest wait for a guest that takes no part.
+const STALLED: Duration = Duration::from_secs(30);
+
+/// A file on its way out. Dropping it stops the reading.
+pub struct Download {
+    engine: Engine,
+    sandbox: Arc<Sandbox>,
+    path: String,
+    body: FileBody,
+    /// Bytes that come, where the guest has said so.
+    pub length: Option<u64>,
+    /// Size of the whole file.
+    pub size: u64,
+    /// Its permission bits.
+    pub mode: u32,
+}
+
+/// A file on its way in. Dropping it before [`Self::finish`] leaves what was there.
+pub struct Upload {
+    engine: Engine,
+    sandbox: Arc<Sandbox>,
+    path: String,
+    parts: mpsc::Sender<std::io::Result<Bytes>>,
+    writing: Pin<Box<dyn Future<Output = Result<guest::FileWritten, ClientError>> + Send>>,
+    written: u64,
+}
+
+impl Engine {
+    /// Opens a file for reading part by part, from `offset`, at most `limit` bytes.
+    ///
+    /// # Errors
+    /// Those of [`Self::file_read`], without a bound on the size.
+    pub async fn file_download(
+        &self,
+        id: &SandboxId,
+        path: &str,
+        user_name: Option<&str>,
+        offset: u64,
+        limit: Option<u64>,
+    ) -> Result<Download, Error> {
+        check_path("path", path)?;
+        let user = user(user_name)?;
+        if limit == Some(0) {
+            return Err(Error::invalid("limit must be at least 1"));
+        }
+        let sandbox = self.usable(id).await?;
+        let guest = sandbox.guest()?.clone();
+        let open = guest.read_file(path, user, offset, limit.unwrap_or(0));
+        let body = self.file_call(&sandbox, path, open).await?;
+        Ok(Download {
+            engine: self.clone(),
+            path: path.to_owned(),
+            length: body.length(),
+            size: body.size,
+            mode: body.mode & 0o7777,
+            sandbox,
+            body,
+        })
+    }
+
+    /// Begins to write a file part by part. It appears whole, with [`Upload::finish`], or not at
+    /// all. `mode` is as in [`Self::file_write`]; `announced` is how many bytes will come, where
+    /// that is known.
+    ///
+    /// # Errors
+    /// Those of [`Self::file_write`].
+    pub async fn file_upload(
+        &self,
+        id: &SandboxId,
+        path: &str,
+        user_name: Option<&str>,
+        mode: Option<u32>,
+        announced: Option<u64>,
+    ) -> Result<Upload, Error> {
+        check_path("path", path)?;
+        check_mode(mode)?;
+        let user = user(user_name)?;
+        self.check_upload(path, announced.unwrap_or(0))?;
+        let sandbox = self.usable(id).await?;
+        let guest = sandbox.guest()?.clone();
+        let (parts, receiver) = mpsc::channel(PARTS);
+        let target = path.to_owned();
+        let writing =
+            async move { guest.write_file(&target, user, mode, Sent::Parts(receiver)).await };
+        Ok(Upload {
+            engine: self.clone(),
+            sandbox,
+            path: path.to_owned(),
+            parts,
+            writing: Box::pin(writing),
+            written: 0,
+        })
+    }
+
+    fn check_upload(&self, path: &str, bytes: u64) -> Result<(), Error> {
+        let most = self.inner.settings.max_upload;
+        if bytes <= most {
+            return Ok(());
+        }
+        let text = format!("{} has more than the {most} bytes of one upload", shorten(path, 200));
+        Err(Error::new(ErrorKind::TooLarge, text)
+            .suggest("Upload it in several files and join them with a command (cat a b > c)."))
+    }
+
+    /// Removes a file; a directory only where `recursive` says so, with all that is in it. Links
+    /// are removed, not followed.
+    ///
+    /// # Errors
+    /// `file_not_found`, `file_invalid` (a directory, without `recursive`), `permission_denied`,
+    /// and those of every call.
+    pub async fn file_delete(
+        &self,
+        id: &SandboxId,
+        path: &str,
+        user_name: Option<&str>,
+        recursive: bool,
+    ) -> Result<(), Error> {
+        check_path("path", path)?;
+        let user = user(user_name)?;
+        let sandbox = self.usable(id).await?;
+        let guest = sandbox.guest()?.clone();
+        let absolute = match path.strip_prefix('/') {
+            Some(_) => path.to_owned(),
+            None => format!("{}/{path}", sandbox.workdir),
+        };
+        let remove = async {
+            let entry = guest.stat(&absolute, user).await?;
+            if entry.is_directory() && !recursive {
+                return Ok(false);
+            }
+            guest.remove(&absolute, user).await.map(|()| true)
+        };
+        if self.file_call(&sandbox, path, remove).await? {
+            return Ok(());
+        }
+        let text = format!("{} is a directory", shorten(path, 200));
+        Err(Error::new(ErrorKind::FileInvalid, text)
+            .suggest("Set recursive to true to remove it with all that is in it."))
+    }
+
+    async fn file_failed(&self, sandbox: &Arc<Sandbox>, path: &str, error: &ClientError) -> Error {
+        self.about_path(path, self.call_failed(sandbox, error, About::File).await)
+    }
+}
+
+impl Download {
+    /// The next part; nothing at the end.
+    ///
+    /// # Errors
+    /// When the sandbox ends, or sends nothing for 30 s.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        let part = tokio::select! {
+            biased;
+            part = self.body.next() => part,
+            ended = self.sandbox.ended() => return Err(Error::gone(&self.sandbox.id, ended)),
+        };
+        match part {
+            Ok(part) => Ok(part),
+            Err(error) => Err(self.engine.file_failed(&self.sandbox, &self.path, &error).await),
+        }
+    }
+}
+
+impl Upload {
+    /// Hands over the next part, and waits until the guest takes it.
+    ///
+    /// # Errors
+    /// When the file cannot be written (`disk_full` …), the sandbox ends or takes nothing for
+    /// 30 s, or there are more bytes than one upload may have.
+    pub async fn write(&mut self, part: Bytes) -> Result<(), Error> {
+        self.written += part.len() as u64;
+        self.engine.check_upload(&self.path, self.written)?;
+        let error = tokio::select! {
+            biased;
+            ended = self.sandbox.ended() => return Err(Error::gone(&self.sandbox.id, ended)),
+            // Before all was sent this can only be a refusal.
+            answer = &mut self.writing => match answer {
+                Ok(_) => ClientError::Protocol("an upload was answered before its end".to_owned()),
+                Err(error) => error,
+            },
+            taken = timeout(STALLED, self.parts.send(Ok(part))) => match taken {
+                Ok(Ok(())) => return Ok(()),
+                // The guest's side is over, so its answer is there.
+                Ok(Err(_closed)) => match self.answer().await {
+                    Ok(_) => ClientError::Protocol("an upload broke off".to_owned()),
+                    Err(error) => error,
+                },
+                Err(_elapsed) => ClientError::Deadline(STALLED.as_millis()),
+            },
+        };
+        Err(self.engine.file_failed(&self.sandbox, &self.path, &error).await)
+    }
+
+    async fn answer(&mut self) -> Result<guest::FileWritten, ClientError> {
+        let deadline = self.engine.inner.settings.file_deadline;
+        let answer = timeout(deadline, &mut self.writing).await;
+        answer.unwrap_or(Err(ClientError::Deadline(deadline.as_millis())))
+    }
+
+    /// All parts were handed over: the file has its name when this returns.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub async fn finish(mut self) -> Result<FileWritten, Error> {
+        // Ends the body.
+        self.parts = mpsc::channel(1).0;
+        let sandbox = Arc::clone(&self.sandbox);
+        let answer = tokio::select! {
+            biased;
+            answer = self.answer() => answer,
+            ended = sandbox.ended() => return Err(Error::gone(&sandbox.id, ended)),
+        };
+        match answer {
+            Ok(answer) => {
+                Ok(FileWritten { path: shorten(&answer.path, MAX_PATH), bytes: self.written })
+            }
+            Err(error) => Err(self.engine.file_failed(&self.sandbox, &self.path, &error).await),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! A running command as server-sent events: `stdout`, `stderr`, and at last `exit` or `error`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use holm_engine::{ExecEvent, ExecStream, SandboxId};
+use hyper::HeaderMap;
+use hyper::header::ACCEPT;
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, interval_at};
+
+use super::endpoint::Surroundings;
+use super::exec::milliseconds;
+use super::failure::{Failure, encode};
+use super::text::sandbox_id_schema;
+use crate::http::reply::{self, Response};
+
+/// Events that may wait for the client to read.
+const EVENTS: usize = 4;
+
+/// Data of the events `stdout` and `stderr`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ExecText {
+    /// What was written, in whole characters.
+    pub text: String,
+}
+
+/// Data of the event `exit`, the last one.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ExecExit {
+    /// Where it ran.
+    #[schemars(schema_with = "sandbox_id_schema")]
+    pub sandbox_id: SandboxId,
+    /// Its exit code; 128 + signal after death by a signal.
+    pub exit_code: i32,
+    /// Bytes written in all.
+    pub stdout_bytes: u64,
+    /// Bytes written in all.
+    pub stderr_bytes: u64,
+    /// True when bytes that are no UTF-8 were replaced by U+FFFD.
+    pub stdout_lossy: bool,
+    /// The same.
+    pub stderr_lossy: bool,
+    /// True when it was killed at its time limit, with all that it had started.
+    pub timed_out: bool,
+    /// True when memory ran out.
+    pub out_of_memory: bool,
+    /// The signal that ended it (`SIGSEGV`).
+    pub signal: Option<String>,
+    /// Wall time.
+    pub duration_ms: u64,
+    /// Which limit ended it.
+    pub note: Option<String>,
+}
+
+/// Whether a request asks for events: in its body, else by what it accepts.
+#[must_use]
+pub fn wanted(headers: &HeaderMap, stream: Option<bool>) -> bool {
+    stream.unwrap_or_else(|| {
+        let accepts = |kind: &str| {
+            headers.get_all(ACCEPT).iter().any(|value| {
+                let kinds = value.to_str().unwrap_or_default().to_ascii_lowercase();
+                kinds.split(',').any(|one| one.split(';').next().map(str::trim) == Some(kind))
+            })
+        };
+        accepts("text/event-stream") && !accepts("application/json")
+    })
+}
+
+fn event(name: &str, data: &impl Serialize) -> Bytes {
+    // JSON has no line ends outside of strings, and inside they are escaped.
+    let data = encode(data);
+    let mut event = Vec::with_capacity(data.len() + name.len() + 16);
+    event.extend_from_slice(b"event: ");
+    event.extend_from_slice(name.as_bytes());
+    event.extend_from_slice(b"\ndata: ");
+    event.extend_from_slice(&data);
+    event.extend_from_slice(b"\n\n");
+    event.into()
+}
+
+fn told(id: SandboxId, event_of: ExecEvent) -> Bytes {
+    match event_of {
+        ExecEvent::Stdout(text) => event("stdout", &ExecText { text }),
+        ExecEvent::Stderr(text) => event("stderr", &ExecText { text }),
+        ExecEvent::Exit(result) => event(
+            "exit",
+            &ExecExit {
+                sandbox_id: id,
+                exit_code: result.exit_code,
+                stdout_bytes: result.stdout.bytes,
+                stderr_bytes: result.stderr.bytes,
+                stdout_lossy: result.stdout.lossy,
+                stderr_lossy: result.stderr.lossy,
+                timed_out: result.timed_out,
+                out_of_memory: result.out_of_memory,
+                signal: result.signal,
+                duration_ms: milliseconds(result.duration),
+                note: result.note,
+            },
+        ),
+    }
+}
+
+/// The response that tells of a command. Dropping its body ends the command.
+#[must_use]
+pub fn response(
+    id: SandboxId,
+    mut stream: ExecStream,
+    request_id: Arc<str>,
+    surroundings: &Surroundings,
+) -> Response {
+    let (sender, parts) = mpsc::channel::<Bytes>(EVENTS);
+    let (pause, mut over) = (surroundings.keep_alive, surroundings.over.clone());
+    let task = tokio::spawn(async move {
+        let mut ticks = interval_at(Instant::now() + pause, pause);
+        loop {
+            let next = tokio::select! {
+                biased;
+                next = stream.next() => next.map_err(Failure::from),
+                // The sender lives as long as the face.
+                _ = over.wait_for(|over| *over) => Err(Failure::going_down()),
+                _ = ticks.tick() => {
+                    // A full channel is a client that does not read; the connection's bound
+                    // ends it.
+                    drop(sender.try_send(reply::keep_alive()));
+                    continue;
+                }
+            };
+            let (bytes, last) = match next {
+                Ok(None) => return,
+                Ok(Some(event)) => (told(id, event), false),
+                Err(failure) => (event("error", &failure.body(&request_id)), true),
+            };
+            // A closed channel is a client that has gone; the command ends with the stream.
+            if sender.send(bytes).await.is_err() || last {
+                return;
+            }
+            ticks.reset();
+        }
+    });
+    reply::events(parts, task.abort_handle())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_sent_to_those_who_ask_for_them() {
+        let check = |accept: &[&'static str], stream: Option<bool>, want: bool| {
+            let mut headers = HeaderMap::new();
+            for value in accept {
+                headers.append(ACCEPT, value.parse().expect("a value"));
+            }
+            assert_eq!(wanted(&headers, stream), want, "{accept:?} {stream:?}");
+        };
+        check(&[], None, false);
+        check(&["*/*"], None, false);
+        check(&["text/event-stream"], None, true);
+        check(&["Text/Event-Stream; q=0.9, */*"], None, true);
+        check(&["application/json, text/event-stream"], None, false);
+        check(&["application/json", "text/event-stream"], None, false);
+        check(&["text/event-stream"], Some(false), false);
+        check(&["application/json"], Some(true), true);
+    }
+}

@@ -1,0 +1,342 @@
+//! Running commands and code.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use holm_engine::{Command, ErrorKind, KeyScope, RunCode, RunCommand, SandboxId};
+use hyper::Method;
+use schemars::JsonSchema;
+use schemars::generate::SchemaGenerator;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::endpoint::{About, Call, Endpoint};
+use super::events::{self, ExecExit, ExecText};
+use super::failure::{ErrorBody, Failure, encode};
+use super::input::{Json, NoQuery, Object};
+use super::number::Whole;
+use super::output::{Answer, AnswerDoc, Output};
+use super::schema;
+use super::text::{User, Variables, sandbox_id_schema};
+use crate::http::reply::{self, Response};
+
+/// 24 hours, the longest that a sandbox lives, in milliseconds.
+pub const MAX_TIMEOUT_MS: u64 = 86_400_000;
+
+/// A command.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("not" = {
+    "properties": {"background": {"const": true}, "stream": {"const": true}},
+    "required": ["background", "stream"],
+}))]
+pub struct ExecRequest {
+    /// The command line for `sh -c`.
+    #[schemars(length(max = 131_071), extend("pattern" = "^[^\\u0000]*[^\\u0000\\s][^\\u0000]*$"))]
+    pub command: String,
+    /// Working directory (default: /workspace).
+    #[schemars(length(min = 1, max = 4095), extend("pattern" = "^[^\\u0000]*$"))]
+    pub cwd: Option<String>,
+    /// Environment variables for this command.
+    pub env: Option<Variables>,
+    /// Time limit in milliseconds (default: 60000); never beyond the sandbox's own end.
+    pub timeout_ms: Option<Whole<1, MAX_TIMEOUT_MS>>,
+    /// Who runs it (default: sandbox).
+    pub user: Option<User>,
+    /// Text for its standard input, which is at its end otherwise.
+    pub stdin: Option<String>,
+    /// Start it and answer at once; it ends with the sandbox.
+    pub background: Option<bool>,
+    /// Answer with server-sent events, as `Accept: text/event-stream` does.
+    pub stream: Option<bool>,
+}
+
+impl Object for ExecRequest {}
+
+/// How a command ended.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CommandResult {
+    /// Its exit code; 128 + signal after death by a signal.
+    pub exit_code: i32,
+    /// Standard output; where it was cut, its beginning and end.
+    pub stdout: String,
+    /// Standard error; the same.
+    pub stderr: String,
+    /// True when stdout was cut.
+    pub stdout_truncated: bool,
+    /// True when stderr was cut.
+    pub stderr_truncated: bool,
+    /// Bytes written in all.
+    pub stdout_bytes: u64,
+    /// Bytes written in all.
+    pub stderr_bytes: u64,
+    /// True when bytes that are no UTF-8 were replaced by U+FFFD.
+    pub stdout_lossy: bool,
+    /// The same.
+    pub stderr_lossy: bool,
+    /// True when it was killed at its time limit, with all that it had started.
+    pub timed_out: bool,
+    /// True when memory ran out.
+    pub out_of_memory: bool,
+    /// The signal that ended it (`SIGSEGV`).
+    pub signal: Option<String>,
+    /// Wall time.
+    pub duration_ms: u64,
+    /// Which limit ended it.
+    pub note: Option<String>,
+}
+
+impl From<holm_engine::CommandResult> for CommandResult {
+    fn from(result: holm_engine::CommandResult) -> Self {
+        Self {
+            exit_code: result.exit_code,
+            stdout_truncated: result.stdout.truncated,
+            stderr_truncated: result.stderr.truncated,
+            stdout_bytes: result.stdout.bytes,
+            stderr_bytes: result.stderr.bytes,
+            stdout_lossy: result.stdout.lossy,
+            stderr_lossy: result.stderr.lossy,
+            stdout: result.stdout.text,
+            stderr: result.stderr.text,
+            timed_out: result.timed_out,
+            out_of_memory: result.out_of_memory,
+            signal: result.signal,
+            duration_ms: milliseconds(result.duration),
+            note: result.note,
+        }
+    }
+}
+
+/// A command that ended, and where it ran.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ExecResult {
+    /// Where it ran.
+    #[schemars(schema_with = "sandbox_id_schema")]
+    pub sandbox_id: SandboxId,
+    /// How it ended.
+    #[serde(flatten)]
+    pub result: CommandResult,
+}
+
+/// A command in the background.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ExecStarted {
+    /// Where it runs.
+    #[schemars(schema_with = "sandbox_id_schema")]
+    pub sandbox_id: SandboxId,
+    /// Its process id inside. There is no other handle: let it write to a file, and look with
+    /// further commands (`ps`, `cat`, `kill`).
+    pub pid: u32,
+    /// Always true.
+    pub background: bool,
+}
+
+/// What running a command answers.
+pub enum ExecAnswer {
+    /// It ended.
+    Ended(Box<ExecResult>),
+    /// It runs in the background.
+    Started(ExecStarted),
+    /// It runs, and is told event by event.
+    Following(Response),
+}
+
+impl Output for ExecAnswer {
+    fn describe(generator: &mut SchemaGenerator) -> Vec<AnswerDoc> {
+        let ended = schema::of::<ExecResult>(generator);
+        let started = schema::of::<ExecStarted>(generator);
+        // What the events carry; the document names the types.
+        let data = [
+            schema::of::<ExecText>(generator),
+            schema::of::<ExecExit>(generator),
+            schema::of::<ErrorBody>(generator),
+        ];
+        let events = json!({
+            "type": "string",
+            "description": "Server-sent events, each with JSON as its data: `stdout` and `stderr` \
+                (ExecText), `exit` (ExecExit), `error` (Error). Comments keep a silent stream \
+                alive.",
+            "contentMediaType": "text/event-stream",
+            "x-event-data": {"oneOf": data},
+        });
+        vec![
+            AnswerDoc {
+                status: 200,
+                description: "It ended, however it ended: a command that fails is no error.",
+                content: vec![("application/json", ended), ("text/event-stream", events)],
+            },
+            AnswerDoc {
+                status: 202,
+                description: "It runs in the background.",
+                content: vec![("application/json", started)],
+            },
+        ]
+    }
+
+    fn respond(self) -> Response {
+        match self {
+            Self::Ended(result) => reply::json_bytes(200, encode(&result)),
+            Self::Started(started) => reply::json_bytes(202, encode(&started)),
+            Self::Following(response) => response,
+        }
+    }
+}
+
+/// A program in one of some languages.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunCodeRequest {
+    /// The program's text.
+    pub code: String,
+    /// Its language (default: python).
+    pub language: Option<Language>,
+    /// Time limit in milliseconds (default: 30000); never beyond the sandbox's own end.
+    pub timeout_ms: Option<Whole<1, MAX_TIMEOUT_MS>>,
+    /// Environment variables for this program.
+    pub env: Option<Variables>,
+    /// Working directory (default: /workspace).
+    #[schemars(length(min = 1, max = 4095), extend("pattern" = "^[^\\u0000]*$"))]
+    pub cwd: Option<String>,
+    /// Who runs it (default: sandbox).
+    pub user: Option<User>,
+}
+
+impl Object for RunCodeRequest {}
+
+/// A language.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Language {
+    Python,
+    Javascript,
+    Typescript,
+    Bash,
+    R,
+}
+
+impl From<Language> for holm_engine::Language {
+    fn from(language: Language) -> Self {
+        match language {
+            Language::Python => Self::Python,
+            Language::Javascript => Self::Javascript,
+            Language::Typescript => Self::Typescript,
+            Language::Bash => Self::Bash,
+            Language::R => Self::R,
+        }
+    }
+}
+
+/// A program that ended, and where it ran.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RunCodeResult {
+    /// Where it ran.
+    #[schemars(schema_with = "sandbox_id_schema")]
+    pub sandbox_id: SandboxId,
+    /// Its language.
+    pub language: String,
+    /// False: no variables are kept between calls.
+    pub stateful: bool,
+    /// How it ended.
+    #[serde(flatten)]
+    pub result: CommandResult,
+}
+
+/// The endpoints that run something.
+#[must_use]
+pub fn endpoints() -> Vec<Endpoint> {
+    let exec_about = About {
+        id: "sandbox_exec",
+        tag: "sandboxes",
+        summary: "Run a command",
+        description: "Runs it with `sh -c` to its end, and answers with exit code, stdout and \
+            stderr: 1 MiB of each, beginning and end. With `stream: true`, or `Accept: \
+            text/event-stream`, output comes as it is written, as the events `stdout`, `stderr` \
+            and at last `exit` (or `error`). A client that closes the connection ends the command \
+            and all that it started.",
+        scope: Some(KeyScope::Sandboxes),
+        errors: &[
+            ErrorKind::NotFound,
+            ErrorKind::SandboxGone,
+            ErrorKind::PermissionDenied,
+            ErrorKind::Capacity,
+        ],
+        headers: &[],
+    };
+    let code_about = About {
+        id: "sandbox_run_code",
+        summary: "Run code",
+        description: "Runs a program in a fresh interpreter: files in /workspace are kept, \
+            variables are not.",
+        errors: &[
+            ErrorKind::NotFound,
+            ErrorKind::SandboxGone,
+            ErrorKind::PermissionDenied,
+            ErrorKind::LanguageUnavailable,
+            ErrorKind::Capacity,
+            ErrorKind::DiskFull,
+        ],
+        ..exec_about
+    };
+    vec![
+        Endpoint::new(Method::POST, "/v1/sandboxes/{sandbox_id}/exec", exec_about, exec),
+        Endpoint::new(Method::POST, "/v1/sandboxes/{sandbox_id}/run-code", code_about, run_code),
+    ]
+}
+
+async fn exec(call: Call<SandboxId, NoQuery, Json<ExecRequest>>) -> Result<ExecAnswer, Failure> {
+    let asked = call.body.0;
+    let background = asked.background.unwrap_or(false);
+    if background && asked.stream == Some(true) {
+        let text = "`background` and `stream` exclude each other: nobody follows what runs there";
+        return Err(Failure::invalid(text));
+    }
+    let follow = events::wanted(&call.headers, asked.stream);
+    let wanted = RunCommand {
+        command: Command::Shell(asked.command),
+        cwd: asked.cwd,
+        env: asked.env.unwrap_or_default().0,
+        user: asked.user.map(|user| user.as_str().to_owned()),
+        timeout: asked.timeout_ms.map(|ms| Duration::from_millis(ms.0)),
+        stdin: asked.stdin.map(Bytes::from),
+        output_limit: None,
+    };
+    let (engine, id) = (call.engine, call.id);
+    if background {
+        let pid = engine.exec_background(&id, wanted).await?.pid;
+        return Ok(ExecAnswer::Started(ExecStarted { sandbox_id: id, pid, background: true }));
+    }
+    if follow {
+        let stream = engine.exec_stream(&id, wanted).await?;
+        let response = events::response(id, stream, call.request_id, &call.surroundings);
+        return Ok(ExecAnswer::Following(response));
+    }
+    let result = engine.exec_run(&id, wanted).await?.into();
+    Ok(ExecAnswer::Ended(Box::new(ExecResult { sandbox_id: id, result })))
+}
+
+async fn run_code(
+    call: Call<SandboxId, NoQuery, Json<RunCodeRequest>>,
+) -> Result<Answer<RunCodeResult>, Failure> {
+    let asked = call.body.0;
+    let wanted = RunCode {
+        code: asked.code,
+        language: asked.language.map(Into::into).unwrap_or_default(),
+        timeout: asked.timeout_ms.map(|ms| Duration::from_millis(ms.0)),
+        env: asked.env.unwrap_or_default().0,
+        cwd: asked.cwd,
+        user: asked.user.map(|user| user.as_str().to_owned()),
+    };
+    let ran = call.engine.code_run(&call.id, wanted).await?;
+    Ok(Answer(RunCodeResult {
+        sandbox_id: call.id,
+        language: ran.language.as_str().to_owned(),
+        stateful: ran.stateful,
+        result: ran.result.into(),
+    }))
+}
+
+pub(super) fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,204 @@
+//! The way of a request: door, path, key, answer; and the way down.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use holm_engine::{Engine, random_bytes};
+use hyper::Request;
+use hyper::body::Incoming;
+use tokio::sync::watch;
+
+use super::endpoint::{Asked, Endpoint, Surroundings};
+use super::failure::Failure;
+use super::{exec, files, openapi, raw, sandboxes, service};
+use crate::http::access::Refused;
+use crate::http::body::Intake;
+use crate::http::door::Stopped;
+use crate::http::face::{Answering, Face};
+use crate::http::reply::{self, Response};
+use crate::http::{Caller, Door, Limits};
+use crate::mcp::panics::Guarded;
+
+/// What the face is made of.
+pub struct RestOptions {
+    /// The engine. Whoever's handle this is: calls are made for the caller of each request.
+    pub engine: Engine,
+    /// Who may ask.
+    pub door: Arc<Door>,
+    /// The bounds of bodies.
+    pub limits: Limits,
+    /// Template of sandboxes whose creator names none; the engine's default where absent.
+    pub default_template: Option<String>,
+    /// How often a stream without news says that it lives.
+    pub keep_alive: Duration,
+}
+
+impl RestOptions {
+    /// The usual ones.
+    #[must_use]
+    pub fn new(engine: Engine, door: Arc<Door>, limits: Limits) -> Self {
+        let keep_alive = Duration::from_secs(15);
+        Self { engine, door, limits, default_template: None, keep_alive }
+    }
+}
+
+/// REST on `/v1`.
+pub struct RestFace {
+    engine: Engine,
+    door: Arc<Door>,
+    endpoints: Vec<Endpoint>,
+    surroundings: Surroundings,
+    stopping: AtomicBool,
+    over: watch::Sender<bool>,
+}
+
+/// Every endpoint, in the order of the documentation.
+#[must_use]
+pub fn endpoints() -> Vec<Endpoint> {
+    let resources = [
+        sandboxes::endpoints(),
+        exec::endpoints(),
+        files::endpoints(),
+        raw::endpoints(),
+        service::endpoints(),
+        openapi::endpoints(),
+    ];
+    resources.into_iter().flatten().collect()
+}
+
+impl RestFace {
+    /// The face.
+    #[must_use]
+    pub fn new(options: RestOptions) -> Arc<Self> {
+        let over = watch::Sender::new(false);
+        let surroundings = Surroundings {
+            intake: Intake::new(&options.limits),
+            default_template: options.default_template.map(Into::into),
+            keep_alive: options.keep_alive,
+            over: over.subscribe(),
+        };
+        Arc::new(Self {
+            engine: options.engine,
+            door: options.door,
+            endpoints: endpoints(),
+            surroundings,
+            stopping: AtomicBool::new(false),
+            over,
+        })
+    }
+
+    async fn respond(&self, request: Request<Incoming>, request_id: Arc<str>) -> Response {
+        let (head, body) = request.into_parts();
+        let mut body = Some(body);
+        let result = self.answer_or_fail(&head, &mut body, &request_id).await;
+        let response = match result {
+            Ok(response) => response,
+            Err(failure) => {
+                if let Some(body) = body.take() {
+                    self.surroundings.intake.discard(&head, body).await;
+                }
+                tracing::debug!(
+                    %request_id, status = failure.status, error = failure.name,
+                    message = failure.message, "a request failed"
+                );
+                failure.response(&request_id)
+            }
+        };
+        reply::with(response, "x-request-id", &request_id)
+    }
+
+    /// Takes the body where it reads it.
+    async fn answer_or_fail(
+        &self,
+        head: &hyper::http::request::Parts,
+        body: &mut Option<Incoming>,
+        request_id: &Arc<str>,
+    ) -> Result<Response, Failure> {
+        let entered = self.door.enter(head).await;
+        let path = head.uri.path();
+        let found = self.find(&head.method, path);
+        let caller = match (entered, &found) {
+            (Ok(caller), _) => caller,
+            // Nobody needs a key for what everybody may see; a wrong one is refused all the same.
+            (Err(Stopped::Credential(Refused::Missing)), Ok((endpoint, _)))
+                if endpoint.about.scope.is_none() =>
+            {
+                Caller::Keyless
+            }
+            (Err(why), _) => return Err(why.into()),
+        };
+        let (endpoint, param) = found?;
+        if endpoint.about.scope.is_some() && caller == Caller::Keyless {
+            return Err(Failure::key_missing());
+        }
+        if self.stopping.load(Ordering::SeqCst) {
+            return Err(Failure::going_down());
+        }
+        let Some(body) = body.take() else { return Err(Failure::panicked()) };
+        let work = endpoint.run(Asked {
+            engine: caller.engine(&self.engine),
+            request_id: Arc::clone(request_id),
+            head: head.clone(),
+            param: param.to_owned(),
+            body,
+            surroundings: self.surroundings.clone(),
+        });
+        let mut over = self.surroundings.over.clone();
+        tokio::select! {
+            biased;
+            response = work => response,
+            // The sender lives as long as `self`.
+            _ = over.wait_for(|over| *over) => Err(Failure::going_down()),
+        }
+    }
+
+    fn find<'a>(
+        &self,
+        method: &hyper::Method,
+        path: &'a str,
+    ) -> Result<(&Endpoint, &'a str), Failure> {
+        let mut allow = Vec::new();
+        for endpoint in &self.endpoints {
+            let Some(param) = endpoint.matches(path) else { continue };
+            if endpoint.method == *method {
+                return Ok((endpoint, param));
+            }
+            allow.push(endpoint.method.as_str());
+        }
+        Err(match allow.is_empty() {
+            true => Failure::unknown_path(path),
+            false => Failure::method(allow.join(", ")),
+        })
+    }
+}
+
+/// A name for a request that no other has; nothing secret.
+fn fresh_id() -> Arc<str> {
+    let bytes = random_bytes::<9>().unwrap_or_default();
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("req_{digits}").into()
+}
+
+impl Face for RestFace {
+    fn serves(&self, path: &str) -> bool {
+        path == "/v1" || path.starts_with("/v1/")
+    }
+
+    fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answering {
+        let request_id = fresh_id();
+        let id = Arc::clone(&request_id);
+        let answering = Guarded::new(async move { self.respond(request, id).await });
+        Box::pin(async move {
+            answering.await.unwrap_or_else(|_| Failure::panicked().response(&request_id))
+        })
+    }
+
+    fn refuse(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+    }
+
+    fn finish(&self) {
+        self.over.send_replace(true);
+    }
+}

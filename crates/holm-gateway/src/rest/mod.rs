@@ -1,0 +1,35 @@
+//! REST on `/v1`.
+//!
+//! A thin translation of the engine's calls. What a request looks like, what reads it, and how it
+//! is described is one thing: the types of an endpoint. The OpenAPI document is made from the same
+//! list of endpoints that answers requests, so neither can say what the other does not do.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`face`] | the way of a request: door, path, key, answer |
+//! | [`endpoint`] | one method of one path, and the types that it is made of |
+//! | [`input`] | from paths, queries and bodies to those types |
+//! | [`output`] | and back |
+//! | [`schema`] | how types are described |
+//! | [`openapi`] | the document of all endpoints |
+//! | [`failure`] | errors: types and statuses |
+//! | [`number`], [`text`] | values that know what they may be |
+//! | the others | one resource each |
+
+pub mod endpoint;
+pub mod events;
+pub mod exec;
+pub mod face;
+pub mod failure;
+pub mod files;
+pub mod input;
+pub mod number;
+pub mod openapi;
+pub mod output;
+pub mod raw;
+pub mod sandboxes;
+pub mod schema;
+pub mod service;
+pub mod text;
+
+pub use face::{RestFace, RestOptions};

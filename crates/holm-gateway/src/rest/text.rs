@@ -1,0 +1,116 @@
+//! Texts that more than one resource uses.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use holm_engine::{KeyId, SandboxId};
+use jiff::Timestamp;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+
+use super::failure::Failure;
+
+/// Without the character that neither paths nor variables may hold.
+pub const WITHOUT_NUL: &str = "^[^\\u0000]*$";
+
+/// Environment variables by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Variables(pub BTreeMap<String, String>);
+
+impl JsonSchema for Variables {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Variables".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "propertyNames": {"type": "string", "pattern": "^[^=\\u0000]+$"},
+            "additionalProperties": {"type": "string", "pattern": WITHOUT_NUL},
+        })
+    }
+}
+
+/// Who does something inside a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum User {
+    /// The ordinary user (also where none is named).
+    Sandbox,
+    /// Root of the sandbox.
+    Root,
+}
+
+impl User {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sandbox => "sandbox",
+            Self::Root => "root",
+        }
+    }
+}
+
+/// A moment in RFC 3339, to the second.
+#[must_use]
+pub fn time(moment: Timestamp) -> String {
+    moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// A moment as [`time`] writes it.
+#[must_use]
+pub fn time_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "format": "date-time"})
+}
+
+/// The same where there may be none.
+#[must_use]
+pub fn maybe_time_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": ["string", "null"], "format": "date-time"})
+}
+
+/// An id that begins with `prefix`.
+#[must_use]
+pub fn id_schema(prefix: &str) -> Schema {
+    json_schema!({"type": "string", "pattern": format!("^{prefix}[0-9a-f]{{18}}$")})
+}
+
+/// A sandbox's id, as it is answered.
+#[must_use]
+pub fn sandbox_id_schema(_: &mut SchemaGenerator) -> Schema {
+    id_schema(SandboxId::PREFIX)
+}
+
+/// A key's id.
+#[must_use]
+pub fn key_id_schema(_: &mut SchemaGenerator) -> Schema {
+    id_schema(KeyId::PREFIX)
+}
+
+/// Micro-units as the currency's units, which is what people read.
+#[must_use]
+#[allow(clippy::cast_precision_loss, reason = "exact up to nine thousand million units")]
+pub fn units(micros: i64) -> f64 {
+    micros as f64 / 1e6
+}
+
+/// Permission bits from octal text.
+///
+/// # Errors
+/// When it is something else.
+pub fn mode(text: Option<&str>) -> Result<Option<u32>, Failure> {
+    let Some(text) = text else { return Ok(None) };
+    let read = || match text.len() {
+        3 | 4 => u32::from_str_radix(text, 8).ok(),
+        _ => None,
+    };
+    let wrong = || Failure::invalid("`mode` must be octal permission bits, such as \"0755\"");
+    read().map(Some).ok_or_else(wrong)
+}
