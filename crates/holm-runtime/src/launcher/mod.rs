@@ -67,6 +67,9 @@ fn serve(control: &Channel, settings: crate::options::Settings, guest: &'static 
 /// How soon something that was still in use is tried again.
 const RETRY: Duration = Duration::from_millis(1);
 
+/// How long a launcher without an owner goes on removing what another one could remove.
+const LAST_WORK: Duration = Duration::from_secs(30);
+
 /// The state of the launcher.
 struct Launcher<'a> {
     control: &'a Channel,
@@ -82,6 +85,7 @@ struct Launcher<'a> {
     closing: bool,
     /// The owner is gone.
     orphaned: bool,
+    orphaned_since: Option<Instant>,
     /// A blank could not be made; none is tried until a sandbox was.
     blanks_fail: bool,
     last_request: Instant,
@@ -106,6 +110,7 @@ impl<'a> Launcher<'a> {
             shutdown: Vec::new(),
             closing: false,
             orphaned: false,
+            orphaned_since: None,
             blanks_fail: false,
             last_request: Instant::now(),
         };
@@ -123,12 +128,22 @@ impl<'a> Launcher<'a> {
             self.host.look_if_due();
             self.advance();
             self.host.hand_over_disks();
-            if self.orphaned && self.slots.is_empty() {
+            if self.orphaned && (self.slots.is_empty() || self.is_late()) {
                 self.host.close();
                 return;
             }
             self.wait();
         }
+    }
+
+    /// True when something that is to be removed has taken so long that the next launcher, which
+    /// waits for us, shall try.
+    fn is_late(&mut self) -> bool {
+        let late = self.orphaned_since.is_some_and(|since| since.elapsed() > LAST_WORK)
+            && self.host.settings.lifetime.is_detached();
+        // Its records stay.
+        self.host.keeps |= late;
+        late
     }
 
     /// Sleeps until something happens, and takes note of it.
@@ -164,7 +179,8 @@ impl<'a> Launcher<'a> {
         }
         // Removing a cgroup is the one thing without an event of its own.
         let retry = self.slots.values().any(|slot| slot.retry).then_some(RETRY);
-        let later = [self.host.until_next_look(), self.until_refill()];
+        let last = self.orphaned_since.map(|_| LAST_WORK);
+        let later = [self.host.until_next_look(), self.until_refill(), last];
         let timeout = retry.or_else(|| later.into_iter().flatten().min());
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
@@ -199,6 +215,7 @@ impl<'a> Launcher<'a> {
                 // The owner is gone, or sends what no owner sends.
                 Ok(None) | Err(_) => {
                     self.orphaned = true;
+                    self.orphaned_since = Some(Instant::now());
                     // Whoever reads what the owner wrote there must not wait for us.
                     sys::fds::silence();
                     self.let_go();

@@ -31,10 +31,8 @@ pub(super) fn embedded(channel: Channel, pid: u32) -> Result<Ready, Failure> {
 /// Waits for the keeper's next launcher. One that dies before it is ready is followed by another.
 pub(super) fn kept(keeper: &Channel) -> Result<Ready, Failure> {
     loop {
-        let (pid, fds) = match keeper.receive::<Event>().tried("wait for a launcher")? {
-            Some((Event::Launcher { pid }, fds)) => (pid, fds),
-            _ => return Err(gone()),
-        };
+        let told = keeper.receive::<Event>().tried("wait for a launcher")?;
+        let Some((Event::Launcher { pid }, fds)) = told else { return Err(gone()) };
         let Some(fd) = fds.into_iter().next() else { return Err(gone()) };
         if let Some(ready) = first_words(Channel::from_fd(fd), pid)? {
             return Ok(ready);

@@ -150,6 +150,10 @@ impl Driver for LinuxDriver {
         self.options.lifetime.is_detached()
     }
 
+    fn gone(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.shared.gone())
+    }
+
     fn leave(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             self.shared.hang_up();

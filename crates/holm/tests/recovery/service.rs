@@ -11,7 +11,8 @@ use crate::{Moments, kill};
 as_root!(
     case_55_five_sandboxes_go_on_over_a_crash,
     killed_under_load,
-    an_orderly_stop_leaves_what_runs
+    an_orderly_stop_leaves_what_runs,
+    helpers_that_are_killed_are_replaced_or_the_service_starts_anew
 );
 as_rootless!(case_55_five_sandboxes_go_on_over_a_crash, killed_under_load);
 
@@ -113,6 +114,32 @@ fn an_orderly_stop_leaves_what_runs(home: &Home) {
     home.assert_clean();
     let serve = home.serve(&[], &[]);
     assert_eq!(list(&serve, &serve.session()), []);
+    serve.end();
+}
+
+fn helpers_that_are_killed_are_replaced_or_the_service_starts_anew(home: &Home) {
+    let mut serve = home.serve(&KEEP, &[]);
+    let session = serve.session();
+    let made = serve.call(&session, "create_sandbox", json!({}));
+    let id = made.ok()["sandbox_id"].as_str().expect("an id").to_owned();
+    // The launcher alone, again and again: calls go on, also creates and destroys.
+    for _ in 0..3 {
+        let launcher = *helpers(&serve).last().expect("a launcher");
+        kill(launcher);
+        assert_eq!(sh(&serve, &session, &id, "echo here"), "here");
+        let new = serve.call(&session, "create_sandbox", json!({}));
+        let new = new.ok()["sandbox_id"].as_str().expect("an id").to_owned();
+        serve.call(&session, "destroy_sandbox", json!({"sandbox_id": new})).ok();
+        home.note_instances();
+    }
+    // All of them: it cannot go on, and says so by its end.
+    helpers(&serve).into_iter().for_each(kill);
+    assert_eq!(serve.wait().code(), Some(1), "{}", serve.stderr());
+    assert!(serve.stderr().contains("start holm again"), "{}", serve.stderr());
+    let serve = home.serve(&[], &[]);
+    home.note_instances();
+    let session = serve.session();
+    assert_eq!(sh(&serve, &session, &id, "echo here"), "here");
     serve.end();
 }
 

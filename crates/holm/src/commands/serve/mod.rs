@@ -15,7 +15,7 @@ use holm_gateway::mcp::http::KEEP_ALIVE;
 use holm_gateway::mcp::http::sessions::SessionRules;
 use holm_gateway::mcp::{HttpOptions, McpFace, Server};
 use holm_gateway::rest::{RestFace, RestOptions};
-use holm_runtime::{Lifetime, LinuxDriver};
+use holm_runtime::{Driver as _, Lifetime, LinuxDriver};
 use tokio::sync::oneshot;
 
 use super::host;
@@ -80,7 +80,8 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
     });
     let (address, listener) = listening.map_err(|error| not_listening(&settings, &error))?;
     let store = settings.database.open(&place).await?;
-    let engine = Engine::with_store(Arc::new(driver), engine_settings, Arc::clone(&store));
+    let driver = Arc::new(driver);
+    let engine = Engine::with_store(Arc::clone(&driver) as _, engine_settings, Arc::clone(&store));
     engine.start().await.map_err(|error| host::engine_failure(&error))?;
     let first_key = match settings.auth {
         Auth::Keys => FirstKey::ensure(&engine, &place, secret_is_new).await?,
@@ -128,6 +129,10 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
     tokio::select! {
         () = &mut ending => return Ok(exit::SUCCESS),
         () = signals.next() => {}
+        () = driver.gone() => {
+            return Err(Failure::new("the processes that make sandboxes were killed")
+                .hint("start holm again; it takes over the sandboxes, which go on"));
+        }
     }
     tracing::info!("stopping: no new work; running calls may finish");
     // Nobody listens when it has ended by itself.
