@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
-use holm_runtime::SandboxSpec;
+use holm_runtime::{BoxFuture, SandboxSpec};
 use holm_store::{Idempotency, KeyScope};
+use holm_wire::client::GuestClient;
 use holm_wire::guest::{Configure, Probe};
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -18,6 +19,10 @@ use crate::sandbox::Sandbox;
 use crate::steps::STEPS;
 use crate::{CreateSandbox, EndReason, Engine, Error, ErrorKind, SandboxId, SandboxView};
 
+/// A call to a new sandbox's guest that is sent together with its settings, see
+/// [`Engine::sandbox_create_with`].
+pub type FirstCall = Box<dyn FnOnce(GuestClient) -> BoxFuture<'static, ()> + Send + Sync>;
+
 /// A create under way.
 pub(crate) struct Build {
     pub engine: Engine,
@@ -25,6 +30,7 @@ pub(crate) struct Build {
     pub spec: SandboxSpec,
     pub configure: Configure,
     pub idempotency: Option<Idempotency>,
+    pub first: Option<FirstCall>,
     /// What the same request has made before; then this one makes nothing.
     pub existing: Option<SandboxId>,
     /// What the guest has measured.
@@ -47,6 +53,30 @@ impl Engine {
     /// `insufficient_balance`, `conflict`, `capacity`, `isolation_unavailable`, `unavailable`,
     /// `internal`. After an error nothing is left.
     pub async fn sandbox_create(&self, request: CreateSandbox) -> Result<SandboxView, Error> {
+        self.create(request, None).await
+    }
+
+    /// The same, with a call that the guest gets together with its settings and answers as soon as
+    /// it has them, while the create goes on. Only a start of a process may be such a call: the
+    /// guest holds it until then. What it gives out must be held back until the create succeeds;
+    /// the steps that put the mandatory layers in place are over, but what is in force is not
+    /// measured yet. When the create fails it ends with the sandbox.
+    ///
+    /// # Errors
+    /// As for [`Self::sandbox_create`].
+    pub async fn sandbox_create_with(
+        &self,
+        request: CreateSandbox,
+        first: FirstCall,
+    ) -> Result<SandboxView, Error> {
+        self.create(request, Some(first)).await
+    }
+
+    async fn create(
+        &self,
+        request: CreateSandbox,
+        mut first: Option<FirstCall>,
+    ) -> Result<SandboxView, Error> {
         self.caller.needs(KeyScope::Sandboxes)?;
         self.refuse_when_closing()?;
         self.start().await?;
@@ -60,7 +90,7 @@ impl Engine {
             // Where it was made before, that may turn out to fail.
             request = wanted.idempotency_key.is_some().then(|| wanted.clone());
             let plan = Plan::new(&self.inner.settings, &self.caller, &account, wanted)?;
-            match self.make(plan).await? {
+            match self.make(plan, first.take()).await? {
                 Made::New(view) => return Ok(*view),
                 Made::Before(id) => {
                     if let Some(view) = self.made_before(id).await? {
@@ -72,10 +102,10 @@ impl Engine {
         Err(Error::internal("create", &"a request without a key was made before"))
     }
 
-    async fn make(&self, plan: Plan) -> Result<Made, Error> {
+    async fn make(&self, plan: Plan, first: Option<FirstCall>) -> Result<Made, Error> {
         let stays = plan.idempotency.is_some();
         let (answer, waiting) = oneshot::channel();
-        let build = Build::new(self.clone(), plan);
+        let build = Build::new(self.clone(), plan, first);
         let sandbox = Arc::clone(&build.sandbox);
         let waiting = Waiting { engine: self.clone(), sandbox, answer: waiting, stays };
         self.inner.tasks.spawn(build.run(answer, stays));
@@ -114,7 +144,7 @@ impl Drop for Waiting {
 }
 
 impl Build {
-    fn new(engine: Engine, plan: Plan) -> Self {
+    fn new(engine: Engine, plan: Plan, first: Option<FirstCall>) -> Self {
         let workdir = plan.configure.workdir.clone();
         Self {
             engine,
@@ -122,6 +152,7 @@ impl Build {
             spec: plan.spec,
             configure: plan.configure,
             idempotency: plan.idempotency,
+            first,
             existing: None,
             probe: Probe::default(),
         }

@@ -57,6 +57,7 @@ mod view;
 pub use account::NewAccount;
 pub use auth::Refusal;
 pub use caller::Caller;
+pub use create::FirstCall;
 #[doc(hidden)]
 pub use end::end_steps;
 pub use engine::Engine;

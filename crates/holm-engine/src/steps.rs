@@ -131,6 +131,9 @@ impl Build {
 
     async fn configure(&mut self) -> Result<(), Error> {
         let guest = self.sandbox.guest()?;
+        if let Some(first) = self.first.take() {
+            tokio::spawn(first(guest.clone()));
+        }
         self.probe = self.ask(guest.configure(&self.configure)).await?.measured;
         Ok(())
     }

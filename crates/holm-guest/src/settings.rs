@@ -34,6 +34,7 @@ pub async fn configure(guest: &Shared, request: Configure) -> Result<Configured>
         repeat_hostname(guest, &request.hostname);
     }
     guest.settings.replace(request);
+    guest.configured.send_replace(true);
     Ok(Configured { measured: crate::probe::current(guest).await? })
 }
 

@@ -84,6 +84,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         users,
         in_sandbox,
         settings: RefCell::new(Configure { workdir, max_processes, ..Configure::default() }),
+        configured: tokio::sync::watch::Sender::new(!in_sandbox),
         measured: crate::probe::First::default(),
         files,
         supervisors: RefCell::default(),

@@ -26,6 +26,8 @@ pub struct Guest {
     pub in_sandbox: bool,
     /// What the host said.
     pub settings: RefCell<Configure>,
+    /// True once it has, and from the start where no host does.
+    pub configured: tokio::sync::watch::Sender<bool>,
     /// File threads.
     pub files: Pool,
     /// Supervisors that live. Every other child of the guest is an orphan.
@@ -52,6 +54,12 @@ pub struct Guest {
 pub type Shared = Rc<Guest>;
 
 impl Guest {
+    /// Waits for the host's settings. The host may send its first command together with them.
+    pub async fn configured(&self) {
+        // The sender is ours, so it is there.
+        let _ = self.configured.subscribe().wait_for(|done| *done).await;
+    }
+
     /// Where commands of `holm.guest.v1` start and its relative paths begin.
     pub fn workdir(&self) -> String {
         let settings = self.settings.borrow();

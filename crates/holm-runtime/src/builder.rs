@@ -70,21 +70,33 @@ fn build(plan: &Plan<'_>) -> Result<(), Failure> {
     if let Some(group) = &plan.group {
         perform(fault, Step::Cgroup, || group.make().tried("make the cgroup"))?;
     }
-    let disk = match (plan.disk, plan.disk_ahead) {
-        (disk::Kind::Memory { .. }, _) => None,
-        (disk::Kind::Image, Some(ahead)) => Some(ahead.take()?),
+    let made = match (plan.disk, plan.disk_ahead) {
         (disk::Kind::Image, None) => Some(disk::make(data_dir, plan.size, fault)?),
+        (disk::Kind::Memory { .. }, _) | (disk::Kind::Image, Some(_)) => None,
     };
     let (pid, pidfd) = perform(fault, Step::Clone, || clone_init(plan))?;
     perform(fault, Step::IdMap, || plan.ids.apply(pid))?;
+    // One that is on its way is waited for as late as possible.
+    let ahead = plan.disk_ahead.filter(|_| matches!(plan.disk, disk::Kind::Image));
+    let disk = ahead.map_or(Ok(made), |ahead| ahead.take().map(Some))?;
     perform(fault, Step::Layers, || {
         let mount = disk.as_ref().map(|disk| disk.mount.as_fd());
         hand_over_layers(plan, &template, pid, mount)
     })?;
+    let mounts = if plan.settings.refill { None } else { hold_mounts(pid) };
     let mut fds = vec![pidfd.as_fd()];
+    fds.extend(mounts.as_ref().map(AsFd::as_fd));
     fds.extend(disk.as_ref().map(|disk| disk.root.as_fd()));
-    plan.report.send(&Report::Cloned { pid }, &fds).tried("report PID 1")?;
+    let cloned = Report::Cloned { pid, mounts: mounts.is_some() };
+    plan.report.send(&cloned, &fds).tried("report PID 1")?;
     Ok(())
+}
+
+/// PID 1's mounts, which live on for as long as somebody holds them: it can end without waiting for
+/// the kernel to take them down. None where the kernel does not show them to us.
+fn hold_mounts(pid: i32) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    rustix::fs::open(format!("/proc/{pid}/ns/mnt"), flags, Mode::empty()).ok()
 }
 
 /// All namespaces but the cgroup one, which PID 1 makes itself once it is in its groups.

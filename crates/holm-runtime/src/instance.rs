@@ -3,11 +3,13 @@
 //! Every holm has an id. The lock file of an id is held by the launcher for as long as it lives, so
 //! an id without a holder is dead, and whatever carries it may be removed by the next start. Not so
 //! where sandboxes outlive their launcher: each has a record in its instance's directory, and while
-//! there is one the instance belongs to the next service of that data directory (`former`).
+//! there is one the instance belongs to the next service of that data directory (`former`). What
+//! else carries an id is written in the lock file itself: every further file would cost each start.
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io::{Read as _, Seek as _};
+use std::os::unix::fs::{DirBuilderExt, FileExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,7 +30,7 @@ pub(crate) struct Instance {
     pub runtime_dir: PathBuf,
     data_dir: PathBuf,
     /// Held until we are gone.
-    _lock: File,
+    lock: File,
 }
 
 /// Below an instance's directory, where its sandboxes outlive the launcher: their records.
@@ -39,13 +41,6 @@ const KEPT: &str = "sandboxes";
 struct Record {
     runtime_dir: PathBuf,
     cgroups: Vec<PathBuf>,
-}
-
-impl Record {
-    fn read(dir: &Path) -> Self {
-        let text = std::fs::read(dir.join("record.json")).ok();
-        text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
-    }
 }
 
 impl Instance {
@@ -63,12 +58,12 @@ impl Instance {
         make_private(&data_dir).tried("make the instance's directory")?;
         let lock = open_lock(&data_dir).tried("make the instance's lock")?;
         hold(&lock).tried("lock the instance")?;
-        make_private(&runtime_dir).tried("make the instance's runtime directory")?;
         if settings.lifetime.is_detached() {
             make_private(&data_dir.join(KEPT)).tried("make the directory of sandboxes")?;
         }
-        let instance = Self { id, runtime_dir, data_dir, _lock: lock };
+        let instance = Self { id, runtime_dir, data_dir, lock };
         instance.record(None)?;
+        make_private(&instance.runtime_dir).tried("make the instance's runtime directory")?;
         Ok(instance)
     }
 
@@ -77,13 +72,14 @@ impl Instance {
         format!("holm-{}", self.id)
     }
 
-    /// Keeps what must be removed if we die.
+    /// Keeps what must be removed if we die. Each record is at least as long as the one before, so
+    /// that a death in between leaves one of them whole.
     pub(crate) fn record(&self, tree: Option<&Tree>) -> Result<(), Failure> {
         let cgroups = tree.map(|tree| tree.dirs().iter().map(|dir| (*dir).to_owned()).collect());
         let record =
             Record { runtime_dir: self.runtime_dir.clone(), cgroups: cgroups.unwrap_or_default() };
         let text = serde_json::to_vec(&record).tried("encode the record")?;
-        std::fs::write(self.data_dir.join("record.json"), text).tried("write the record")
+        self.lock.write_all_at(&text, 0).tried("write the record")
     }
 
     /// Where the record of a sandbox is kept.
@@ -146,7 +142,7 @@ pub(crate) fn sweep(settings: &Settings) -> Result<(), Failure> {
             && let Ok(lock) = open_lock(&dir)
             && hold(&lock).is_ok()
         {
-            remove_dead(&dir, PATIENCE);
+            remove_dead(&dir, &lock, PATIENCE);
         }
     }
     Ok(())
@@ -188,7 +184,7 @@ pub(crate) struct Former {
     dir: PathBuf,
     record: Record,
     /// Held until nothing is left of it.
-    _lock: File,
+    lock: File,
 }
 
 /// How long a launcher whose owner is gone may take to remove what is half made.
@@ -217,8 +213,8 @@ impl Former {
             let _ = std::fs::remove_dir_all(&dir);
             return Ok(None);
         }
-        let record = Record::read(&dir);
-        Ok(Some(Self { dir, record, _lock: lock }))
+        let record = Record::read(&lock);
+        Ok(Some(Self { dir, record, lock }))
     }
 
     /// The directory of its sandboxes' records.
@@ -252,15 +248,25 @@ impl Former {
 
     /// Removes what is left of it. Its sandboxes are gone by now.
     pub(crate) fn remove(&self) {
-        remove_dead(&self.dir, Duration::ZERO);
+        remove_dead(&self.dir, &self.lock, Duration::ZERO);
     }
 }
 
 /// How long a sweep waits for killed processes to go.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-fn remove_dead(dir: &Path, patience: Duration) {
-    let record = Record::read(dir);
+impl Record {
+    /// What is in a lock that we hold. Through its own descriptor: to close another one of the same
+    /// file would let go of the lock.
+    fn read(mut lock: &File) -> Self {
+        let mut text = Vec::new();
+        let read = lock.rewind().and_then(|()| lock.read_to_end(&mut text));
+        read.ok().and_then(|_| serde_json::from_slice(&text).ok()).unwrap_or_default()
+    }
+}
+
+fn remove_dead(dir: &Path, lock: &File, patience: Duration) {
+    let record = Record::read(lock);
     let start = std::time::Instant::now();
     let mut pause = Duration::from_millis(1);
     while !remove_groups(&record.cgroups) {
@@ -305,7 +311,9 @@ fn lock_all(all: &Path) -> Result<File, Failure> {
 }
 
 fn open_lock(dir: &Path) -> std::io::Result<File> {
-    File::options().create(true).truncate(false).write(true).mode(0o600).open(dir.join("lock"))
+    let mut options = File::options();
+    options.create(true).truncate(false).read(true).write(true).mode(0o600);
+    options.open(dir.join("lock"))
 }
 
 /// A directory for us alone.

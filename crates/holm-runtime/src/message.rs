@@ -80,7 +80,7 @@ pub(crate) struct Created {
 pub(crate) enum Report {
     /// All done: PID 1 exists and has its layers. Descriptors: its pidfd and, with an image, a directory of
     /// the writable file system.
-    Cloned { pid: i32 },
+    Cloned { pid: i32, mounts: bool },
     /// A step failed; the builder is gone with all that it held.
     Failed(Failure),
 }

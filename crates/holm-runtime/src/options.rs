@@ -24,7 +24,8 @@ pub struct LinuxOptions {
     /// Sandboxes kept ready with nobody in them, so that a create is quick.
     pub blanks: usize,
     /// Make new ones when they are taken. Not so for a `holm run`, whose one sandbox is begun as a
-    /// blank, before it is asked for.
+    /// blank, before it is asked for. There a `destroy` waits for the sandbox's processes alone; the
+    /// launcher removes the rest, also when its owner has gone by then.
     pub refill: bool,
     /// What they are like; only creates that ask for the same use one.
     pub blank: Shape,

@@ -33,6 +33,7 @@ pub async fn start(guest: Shared, request: Request<Incoming>) -> Response<Reply>
 }
 
 async fn begin(guest: Shared, asked: StartRequest, headers: &HeaderMap) -> Result<Response<Reply>> {
+    guest.configured().await;
     let owned = headers.contains_key(holm_wire::paths::guest::OWNED);
     let deadline = rpc::timeout(headers).and_then(|wait| Instant::now().checked_add(wait));
     let user = guest.users.find(&rpc::user(headers)?)?;

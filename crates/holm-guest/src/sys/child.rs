@@ -268,8 +268,13 @@ fn report() -> ! {
 fn exec(plan: &Plan, pointers: &mut Pointers, status: RawFd) -> ! {
     let mut denied = false;
     for candidate in &plan.candidates {
-        // SAFETY: the arrays end with a null pointer and point into the plan.
+        // SAFETY: the arrays end with a null pointer and point into the plan, and so does the path.
         unsafe {
+            // An exec that fails costs the kernel as much as one that succeeds, and most places of
+            // PATH do not have the program. Every other failure is the exec's to find.
+            if libc::access(candidate.as_ptr(), libc::F_OK) < 0 && errno() == libc::ENOENT {
+                continue;
+            }
             libc::execve(candidate.as_ptr(), pointers.argv.as_ptr(), pointers.envp.as_ptr());
         }
         match errno() {

@@ -102,18 +102,13 @@ impl Host {
         })
     }
 
-    /// Makes the guest's file, which takes milliseconds: to be called when there is nothing better
-    /// to do than to wait for a builder.
-    pub(super) fn seal_guest(&mut self) -> Result<(), Failure> {
-        if self.sealed.is_none() {
-            self.sealed = Some(guest::sealed(self.program)?);
-        }
-        Ok(())
-    }
-
-    /// The guest's file.
-    pub(super) fn guest(&self) -> Result<&OwnedFd, Failure> {
-        self.sealed.as_ref().ok_or_else(|| Failure::internal("the guest is not sealed yet"))
+    /// The guest's file, which the first call makes; that takes a millisecond or two.
+    pub(super) fn guest(&mut self) -> Result<&OwnedFd, Failure> {
+        let sealed = match self.sealed.take() {
+            Some(sealed) => sealed,
+            None => guest::sealed(self.program)?,
+        };
+        Ok(self.sealed.insert(sealed))
     }
 
     /// What the owner is told.

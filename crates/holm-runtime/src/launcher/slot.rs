@@ -44,6 +44,8 @@ pub(super) struct Slot {
     pub record: Option<PathBuf>,
     /// The instance of an earlier launcher that it belongs to.
     pub former: Option<usize>,
+    /// Its mounts, where they are to outlive it (`Options::refill`).
+    pub mounts: Option<OwnedFd>,
     /// A directory of its disk.
     pub disk: Option<OwnedFd>,
     pub socket: Option<PathBuf>,
@@ -101,6 +103,7 @@ impl Slot {
             detached: false,
             record: None,
             former: None,
+            mounts: None,
             disk: None,
             socket: None,
             told: false,

@@ -86,9 +86,7 @@ impl Launcher<'_> {
             slot.record = Some(self.host.instance.kept(&slot.name));
         }
         let begun = perform(settings.fault, Step::Record, || slot.keep(false))
-            .and_then(|()| self.fork_builder(&mut slot, mounts))
-            // The builder is at work meanwhile.
-            .and_then(|()| self.host.seal_guest());
+            .and_then(|()| self.fork_builder(&mut slot, mounts));
         if let Err(failure) = begun {
             slot.end(Some(failure));
         }
@@ -139,9 +137,10 @@ impl Launcher<'_> {
         let Some(report) = &slot.report else { return };
         match report.try_receive::<Report>() {
             Err(Errno::AGAIN | Errno::INTR) => {}
-            Ok(Some((Report::Cloned { pid }, fds))) => {
+            Ok(Some((Report::Cloned { pid, mounts }, fds))) => {
                 let mut fds = fds.into_iter();
                 slot.init = fds.next();
+                slot.mounts = if mounts { fds.next() } else { None };
                 slot.disk = fds.next();
                 slot.init_pid = Some(pid);
                 slot.report = None;
@@ -175,7 +174,7 @@ impl Launcher<'_> {
         slot.nameless = slot.order().is_none();
         let cpus = self.host.choose_cpus(slot.shape.vcpus);
         slot.cpus.clone_from(&cpus);
-        let outcome = tell_identity(slot, &self.host, cpus);
+        let outcome = tell_identity(slot, &mut self.host, cpus);
         if let Err(failure) = outcome {
             slot.end(Some(failure));
         }
@@ -244,7 +243,7 @@ impl Launcher<'_> {
 }
 
 /// Limits, socket, and the message to PID 1.
-fn tell_identity(slot: &Slot, host: &super::Host, cpus: Vec<usize>) -> Result<(), Failure> {
+fn tell_identity(slot: &Slot, host: &mut super::Host, cpus: Vec<usize>) -> Result<(), Failure> {
     let fault = host.settings.fault;
     let hostname = slot.order().map_or(BLANK_NAME, |order| &order.spec.hostname).to_owned();
     // Before it can become the guest: from then on it does not end by itself when we do.
@@ -265,8 +264,9 @@ fn tell_identity(slot: &Slot, host: &super::Host, cpus: Vec<usize>) -> Result<()
     let identity = Identity { hostname, cpus, max_processes };
     let channel = slot.channel.as_ref().ok_or_else(|| Failure::internal("PID 1 has left"))?;
     let message = crate::message::Order::Become(Box::new(identity));
-    send_to_init(channel, &message, &[host.guest()?.as_fd(), socket.as_fd()])
-        .tried("tell PID 1 who it is")
+    // The first time this takes a moment, for which PID 1 does not wait: it makes its root.
+    let guest = host.guest()?;
+    send_to_init(channel, &message, &[guest.as_fd(), socket.as_fd()]).tried("tell PID 1 who it is")
 }
 
 /// A PID 1 that is gone has left its reason in the channel, which is read next; that it cannot be

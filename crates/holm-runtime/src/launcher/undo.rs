@@ -50,7 +50,12 @@ impl Launcher<'_> {
             slot.retry = false;
             let Some(step) = slot.next_undo() else { break };
             match undo_one(step, slot, &mut self.host) {
-                Ok(Undone::Yes) => slot.undone += 1,
+                Ok(Undone::Yes) => {
+                    slot.undone += 1;
+                    if step == Step::Clone {
+                        self.note_processes_gone(id);
+                    }
+                }
                 Ok(Undone::Wait) => return,
                 Ok(Undone::Retry) => {
                     slot.retry = true;
@@ -65,6 +70,20 @@ impl Launcher<'_> {
             }
         }
         self.finish(id);
+    }
+
+    /// No process of a sandbox is left. Whoever has only this one waits for no more than that.
+    fn note_processes_gone(&mut self, id: u64) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        if !self.host.settings.refill {
+            for seq in std::mem::take(&mut slot.waiters) {
+                self.tell(&Event::Done { seq, failure: None });
+            }
+        }
+        // Now, because this is what takes them down.
+        if let Some(slot) = self.slots.get_mut(&id) {
+            slot.mounts = None;
+        }
     }
 
     /// Everything of a sandbox is gone: say so.

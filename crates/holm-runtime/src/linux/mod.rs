@@ -8,6 +8,7 @@ mod pending;
 mod shared;
 
 use std::fs::File;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::channel::Channel;
@@ -29,6 +30,8 @@ pub struct LinuxDriver {
     shared: Arc<Shared>,
     options: LinuxOptions,
     facts: Facts,
+    /// PID 1 of a sandbox that runs, at which one can see what the host enforces.
+    seen: AtomicU32,
     enforcement: OnceLock<Enforcement>,
     /// Of a service: nobody else takes over what is ours.
     lock: Mutex<Option<File>>,
@@ -99,6 +102,7 @@ impl Launching {
             shared,
             options,
             facts,
+            seen: AtomicU32::new(0),
             enforcement: OnceLock::new(),
             lock: Mutex::new(lock),
         })
@@ -112,19 +116,19 @@ impl Driver for LinuxDriver {
             let answer = answer.await;
             pending.complete();
             let created = answer.map_err(|_| self.shared.launcher_gone())??;
-            if self.enforcement.get().is_none()
-                && let Some(found) = crate::doctor::seen(&self.facts, created.pid)
-            {
-                // Whoever is second to look has seen the same.
-                let _ = self.enforcement.set(found);
-            }
+            self.seen.store(created.pid, Ordering::Relaxed);
             let machine = LinuxMachine::new(self.shared.clone(), created);
             Ok(Box::new(machine) as Box<dyn Machine>)
         })
     }
 
     fn enforcement(&self) -> &Enforcement {
-        self.enforcement.get_or_init(|| crate::doctor::report(&self.options))
+        self.enforcement.get_or_init(|| {
+            // The newest may be gone again; then one is made to look at.
+            let pid = self.seen.load(Ordering::Relaxed);
+            let seen = if pid == 0 { None } else { crate::doctor::seen(&self.facts, pid) };
+            seen.unwrap_or_else(|| crate::doctor::report(&self.options))
+        })
     }
 
     fn shutdown(&self) -> BoxFuture<'_, ()> {

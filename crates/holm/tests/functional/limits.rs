@@ -113,30 +113,97 @@ fn case_99_programs_see_their_processors(home: &Home) {
     mcp.end(home);
 }
 
+/// Fills memory by the MiB that it is told, in huge pages where there are some: the first time
+/// before anything else runs, then as often as asked.
+const FILL: &str = "import mmap, os, sys
+held = []
+os.mkfifo('more')
+size = int(sys.argv[1])
+while True:
+    part = mmap.mmap(-1, size << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    part.madvise(mmap.MADV_HUGEPAGE)
+    for at in range(0, len(part), 4096): part[at] = 1
+    held.append(part)
+    open('/tmp/full', 'w').write(str(len(held)))
+    size = int(open('more').read())
+";
+
+/// What the kernel counts as memory of the sandbox that uses most, and its limit, in MiB.
+fn memory(mcp: &Mcp) -> (u64, u64) {
+    let group = |line: &str| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let place = match fields.next()? {
+            "memory" => "/sys/fs/cgroup/memory",
+            "" => "/sys/fs/cgroup",
+            _ => return None,
+        };
+        let group = fields.next().filter(|group| group.contains("/sandbox-"))?;
+        let read = |names: [&str; 2]| {
+            let read = |name| std::fs::read_to_string(format!("{place}{group}/{name}")).ok();
+            names.into_iter().find_map(read)?.trim().parse::<u64>().ok().map(|n| n >> 20)
+        };
+        let used = read(["memory.usage_in_bytes", "memory.current"])?;
+        Some((used, read(["memory.limit_in_bytes", "memory.max"])?))
+    };
+    let groups = descendants(mcp.pid()).into_iter().filter_map(|(pid, _)| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        text.lines().find_map(group)
+    });
+    groups.max().expect("the sandbox has a group with a memory limit")
+}
+
 fn case_101_control_calls_under_load(home: &Home) {
     let mcp = home.mcp();
     let sandbox = mcp.create();
     let view = mcp.call("get_sandbox", json!({"sandbox_id": sandbox}));
     let limited = view.ok()["enforced"].to_string().contains("memory_limit");
-    // Nine tenths of the memory, where it is limited: elsewhere it would be the host's. The rest
-    // is for the shells of the load and for what the calls below run.
-    let share =
-        if limited { view.ok()["memory_mb"].as_u64().expect("memory_mb") * 90 / 100 } else { 256 };
-    mcp.write(&sandbox, "fill.py", &format!("import time\nx = bytearray(b'x') * ({share} << 20)\nopen('/tmp/full','w').close()\ntime.sleep(3000)\n"));
-    let load = mcp.start_sh(&sandbox, "python3 fill.py & i=0; while [ $i -lt 64 ]; do (while :; do :; done) & i=$((i+1)); done; touch /tmp/busy; wait", json!({"timeout_ms": 2_000_000}));
+    let most = view.ok()["memory_mb"].as_u64().expect("memory_mb");
+    mcp.write(&sandbox, "fill.py", FILL);
+    // Nearly all of it while nothing else needs the processors: beside 64 loops it would take long.
+    // Where it is not limited it would be the host's memory.
+    let first = if limited { most * 98 / 100 } else { 256 };
+    let times = |n: usize| {
+        until("the memory is filled", || {
+            (mcp.sh(&sandbox, "cat /tmp/full 2>/dev/null; true").stdout == n.to_string())
+                .then_some(())
+        });
+    };
+    let long = json!({"timeout_ms": 2_000_000});
+    let fill = mcp.start_sh(&sandbox, &format!("exec python3 fill.py {first}"), long.clone());
+    times(1);
+    let load = mcp.start_sh(
+        &sandbox,
+        "i=0; while [ $i -lt 64 ]; do (while :; do :; done) & i=$((i+1)); done; touch /tmp/busy; wait",
+        long,
+    );
     until("the load is on", || {
-        (mcp.sh(&sandbox, "ls /tmp/busy /tmp/full 2>/dev/null | wc -l").stdout == "2\n")
-            .then_some(())
+        (mcp.sh(&sandbox, "ls /tmp/busy 2>/dev/null; true").stdout == "/tmp/busy\n").then_some(())
     });
+    let full = most * 99 / 100;
+    if limited {
+        let mut filled = 1;
+        while let Some(missing) = full.checked_sub(memory(&mcp).0).filter(|missing| *missing > 0) {
+            mcp.sh(&sandbox, &format!("echo {missing} > more")).good();
+            filled += 1;
+            times(filled);
+        }
+    }
     for _ in 0..10 {
         mcp.call("get_sandbox", json!({"sandbox_id": sandbox})).ok();
         mcp.call("list_files", json!({"sandbox_id": sandbox})).ok();
-        assert!(mcp.read(&sandbox, "fill.py").contains("sleep"));
+        assert!(mcp.read(&sandbox, "fill.py").contains("madvise"));
         assert_eq!(mcp.sh(&sandbox, "echo here").good(), "here");
     }
     assert!(mcp.reply_now(load).is_none(), "the load is still on");
+    assert!(mcp.reply_now(fill).is_none(), "the memory is still held");
+    if limited {
+        let (used, limit) = memory(&mcp);
+        assert_eq!(limit, most);
+        assert!(used >= full - 4, "{used} of {limit} MiB are in use, not {full}");
+    }
     mcp.destroy(&sandbox);
     assert_eq!(mcp.finish(load).code(), "sandbox_gone");
+    assert_eq!(mcp.finish(fill).code(), "sandbox_gone");
     mcp.end(home);
 }
 

@@ -1,10 +1,13 @@
 //! Moves bytes and signals between the caller and the command until one of them ends it.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use holm_engine::FirstCall;
+use holm_runtime::BoxFuture;
 use holm_wire::client::{ClientError, EventStream, GuestClient};
 use holm_wire::process::{DataEvent, EndEvent, ProcessEvent, ProcessInput, StartRequest};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use super::signals::{Forwarded, Signals, Told};
@@ -40,20 +43,48 @@ impl Work<'_> {
         Failure::new(text).code(exit::TIMED_OUT)
     }
 
-    /// Starts the command. A command may hold its own start up.
+    /// Waits until the command runs. A command may hold its own start up.
     ///
     /// # Errors
     /// When the time is over before.
-    pub async fn start(
+    pub async fn started(
         &self,
-        request: &StartRequest,
-        user: &str,
+        starting: Starting,
     ) -> Result<Result<EventStream, ClientError>, Failure> {
         tokio::select! {
-            started = self.guest.start(request, user) => Ok(started),
+            started = starting.stream => started
+                .map_err(|_lost| Failure::new("the command's start was given up")),
             () = passed(self.deadline()) => Err(self.timed_out()),
         }
     }
+}
+
+/// A command that is being started.
+pub(super) struct Starting {
+    begin: Arc<OnceLock<Instant>>,
+    stream: oneshot::Receiver<Result<EventStream, ClientError>>,
+}
+
+impl Starting {
+    /// When the guest was asked.
+    pub fn begin(&self) -> Instant {
+        *self.begin.get_or_init(Instant::now)
+    }
+}
+
+/// The call that starts the command, for a guest that is there soon.
+pub(super) fn start(request: StartRequest, user: String) -> (FirstCall, Starting) {
+    let (sender, stream) = oneshot::channel();
+    let starting = Starting { begin: Arc::default(), stream };
+    let begin = Arc::clone(&starting.begin);
+    let call = move |guest: GuestClient| -> BoxFuture<'static, ()> {
+        begin.get_or_init(Instant::now);
+        Box::pin(async move {
+            // Nobody waits where the sandbox could not be made after all.
+            let _ = sender.send(guest.start(&request, &user).await);
+        })
+    };
+    (Box::new(call), starting)
 }
 
 /// How it ended.

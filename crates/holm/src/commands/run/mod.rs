@@ -68,17 +68,17 @@ async fn create_and_follow(
     settings: &RunSettings,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
-    let create = engine.sandbox_create(sandbox(settings));
+    let pty = terminal::wanted();
+    let (first, starting) = follow::start(command(settings, pty), settings.user.clone());
+    let create = engine.sandbox_create_with(sandbox(settings), first);
     let sandbox = tokio::select! {
         created = create => created.map_err(|error| host::engine_failure(&error))?,
         told = signals.forwarded() => return Ok(exit::SIGNAL_BASE + told.number()),
     };
     let guest = engine.guest(&sandbox.id).await.map_err(|error| host::engine_failure(&error))?;
-    let pty = terminal::wanted();
-    let request = command(settings, pty);
-    let begin = tokio::time::Instant::now();
-    let work = follow::Work { guest: &guest, pty, timeout: settings.timeout, begin };
-    let verdict = match work.start(&request, &settings.user).await? {
+    let work =
+        follow::Work { guest: &guest, pty, timeout: settings.timeout, begin: starting.begin() };
+    let verdict = match work.started(starting).await? {
         Ok(stream) => follow::follow(work, stream, signals).await?,
         Err(error) => follow::Verdict::Failed(error),
     };
