@@ -323,6 +323,8 @@ fn at_every_step(mode: FaultMode) {
 
 /// A record that is not whole, or of a later version, is no reason to leave anything.
 fn what_cannot_be_read_is_removed() {
+    // Started before all of them, so that its start is not theirs.
+    let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
     let mut seen = Seen::default();
     let rig = Rig::new(detached());
     let machines: Vec<_> = (0..3).map(|_| rig.create(spec()).unwrap()).collect();
@@ -339,7 +341,6 @@ fn what_cannot_be_read_is_removed() {
     assert_ne!(record, later);
     std::fs::write(names[1].path(), later).unwrap();
     // A number that belongs to somebody else now: the record's process is gone.
-    let other = Command::new("sleep").arg("1000").spawn().unwrap();
     let record = std::fs::read_to_string(names[2].path()).unwrap();
     let pid = ids.iter().find(|pid| record.contains(&format!("\"pid\":{pid},"))).unwrap();
     let number = format!("\"pid\":{pid},");
@@ -350,7 +351,6 @@ fn what_cannot_be_read_is_removed() {
     leftovers::wait_until("they live on", || !ids.iter().any(|pid| is_alive(*pid)));
     assert!(is_alive(other.id()), "somebody else's process was killed");
     kill(other.id());
-    let mut other = other;
     other.wait().unwrap();
     rig.close();
     // What was still there when the launcher gave up, the next one removes.
