@@ -11,7 +11,16 @@ pub(crate) fn from_driver(error: DriverError) -> Error {
         DriverErrorKind::UnknownTemplate => ErrorKind::TemplateUnknown,
         DriverErrorKind::BadMount => ErrorKind::InvalidArgument,
         DriverErrorKind::LauncherGone | DriverErrorKind::InUse => ErrorKind::Unavailable,
-        DriverErrorKind::Internal => ErrorKind::Internal,
+        DriverErrorKind::UnsafeDirectory | DriverErrorKind::Internal => ErrorKind::Internal,
     };
-    Error::new(kind, error.message).with_internal(error.internal)
+    let gone = error.kind == DriverErrorKind::LauncherGone;
+    let error = Error::new(kind, error.message).with_internal(error.internal);
+    if gone {
+        // What helps against other unavailability does not help here.
+        return error.suggest(
+            "Start holm again (an MCP client does so when it connects anew), then create a new \
+             sandbox.",
+        );
+    }
+    error
 }

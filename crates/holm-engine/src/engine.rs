@@ -128,6 +128,7 @@ impl Engine {
                     memory_bytes: usage.memory_bytes,
                     cpu_seconds,
                     processes: usage.processes,
+                    oom_kills: usage.oom_kills,
                 });
             }
             return Ok(view);

@@ -207,8 +207,10 @@ impl Engine {
         tokio::spawn(async move {
             let Some(machine) = sandbox.machine() else { return };
             let exit = tokio::select! {
-                exit = machine.exited() => exit,
+                biased;
+                // Wanted: its PID 1 may be gone by now as well.
                 _ended = sandbox.ended() => return,
+                exit = machine.exited() => exit,
             };
             let Some(inner) = engine.upgrade() else { return };
             let reason = match exit {

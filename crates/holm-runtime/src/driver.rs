@@ -98,12 +98,6 @@ pub trait Driver: Send + Sync + 'static {
         false
     }
 
-    /// Resolves when it can neither make nor end a sandbox any more, whatever is asked of it: after
-    /// [`Self::leave`], or because something of it was killed. Its owner should start anew.
-    fn gone(&self) -> BoxFuture<'_, ()> {
-        Box::pin(std::future::pending())
-    }
-
     /// Lets go: sandboxes that run go on where they outlive their driver, and end where they do
     /// not; what is half made is removed. Returns when that is done. Idempotent.
     fn leave(&self) -> BoxFuture<'_, ()> {
@@ -188,6 +182,8 @@ pub enum DriverErrorKind {
     LauncherGone,
     /// Another holm has what this one needs for itself alone.
     InUse,
+    /// A directory of ours is not for us alone.
+    UnsafeDirectory,
     /// Anything else.
     Internal,
 }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt, FileExt as _, OpenOptionsExt};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::driver::DriverErrorKind;
 use crate::failure::{Attempt, Failure};
+use crate::private::{self, Purpose};
 
 /// Ids of one sandbox: those that exist inside, and one more ([`IdMap::owner`]).
 pub const RANGE_LEN: u32 = 65_536;
@@ -188,7 +189,7 @@ impl IdRanges {
     pub fn take_over(&mut self, lock_dir: &Path, start: u32) -> Result<(), Failure> {
         let block = start.saturating_sub(FIRST) / RANGE_LEN / BLOCK;
         if !self.blocks.iter().any(|(ours, _)| *ours == block) {
-            make_lock_dir(lock_dir)?;
+            private::make(lock_dir, Purpose::Locks)?;
             let begin = std::time::Instant::now();
             // A child of the earlier launcher may hold it for a moment longer.
             while !self.try_block(lock_dir, block)? {
@@ -218,7 +219,7 @@ impl IdRanges {
     }
 
     fn lock_block(&mut self, dir: &Path) -> Result<u32, Failure> {
-        make_lock_dir(dir)?;
+        private::make(dir, Purpose::Locks)?;
         for block in 0..BLOCKS {
             let ours = self.blocks.iter().any(|(ours, _)| *ours == block);
             if !ours && self.try_block(dir, block)? {
@@ -260,11 +261,6 @@ impl IdRanges {
         self.blocks.push((block, file));
         Ok(true)
     }
-}
-
-fn make_lock_dir(dir: &Path) -> Result<(), Failure> {
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    made.tried("make the directory of id range locks")
 }
 
 fn ranges(block: u32) -> impl Iterator<Item = u32> {

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
-use std::os::unix::fs::{DirBuilderExt, FileExt as _, OpenOptionsExt};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use crate::cgroup::{self, Tree};
 use crate::driver::DriverErrorKind;
 use crate::failure::{Attempt, Failure};
 use crate::options::Settings;
+use crate::private::{self, Purpose};
 
 /// This holm.
 #[derive(Debug)]
@@ -44,26 +45,24 @@ struct Record {
 }
 
 impl Instance {
-    /// Makes an id, its directories and its lock.
+    /// Makes an id, its directories and its lock, below what [`make_dirs`] has made.
     pub(crate) fn new(settings: &Settings) -> Result<Self, Failure> {
-        make_private(&settings.data_dir).tried("make the data directory")?;
-        make_private(&settings.runtime_dir).tried("make the runtime directory")?;
         let all = settings.data_dir.join("instances");
-        make_private(&all).tried("make the directory of instances")?;
+        private::make(&all, Purpose::Data)?;
         // Held so that nobody takes the new directory for a dead one before its lock is held.
         let _guard = lock_all(&all)?;
         let id = random_id()?;
         let data_dir = all.join(&id);
         let runtime_dir = settings.runtime_dir.join(&id);
-        make_private(&data_dir).tried("make the instance's directory")?;
+        private::make_new(&data_dir)?;
         let lock = open_lock(&data_dir).tried("make the instance's lock")?;
         hold(&lock).tried("lock the instance")?;
         if settings.lifetime.is_detached() {
-            make_private(&data_dir.join(KEPT)).tried("make the directory of sandboxes")?;
+            private::make_new(&data_dir.join(KEPT))?;
         }
         let instance = Self { id, runtime_dir, data_dir, lock };
         instance.record(None)?;
-        make_private(&instance.runtime_dir).tried("make the instance's runtime directory")?;
+        private::make_new(&instance.runtime_dir)?;
         Ok(instance)
     }
 
@@ -93,6 +92,12 @@ impl Instance {
         let _ = std::fs::remove_dir_all(&self.runtime_dir);
         let _ = std::fs::remove_dir_all(&self.data_dir);
     }
+}
+
+/// Makes the directories that all instances share, or looks whether they are for us alone.
+pub(crate) fn make_dirs(settings: &Settings) -> Result<(), Failure> {
+    private::make(&settings.data_dir, Purpose::Data)?;
+    private::make(&settings.runtime_dir, Purpose::Runtime)
 }
 
 /// True when another instance's directory is there, so that a sweep may find something.
@@ -314,11 +319,6 @@ fn open_lock(dir: &Path) -> std::io::Result<File> {
     let mut options = File::options();
     options.create(true).truncate(false).read(true).write(true).mode(0o600);
     options.open(dir.join("lock"))
-}
-
-/// A directory for us alone.
-fn make_private(path: &Path) -> std::io::Result<()> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// 12 hex digits.

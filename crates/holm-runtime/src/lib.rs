@@ -19,6 +19,7 @@ pub mod launcher;
 mod linux;
 mod message;
 mod options;
+mod private;
 mod seccomp;
 mod step;
 mod sys;
@@ -31,4 +32,5 @@ pub use driver::{
 };
 pub use linux::{Launching, LinuxDriver};
 pub use options::{Lifetime, LinuxOptions};
+pub use private::make_data_dir;
 pub use step::{Fault, FaultMode, Step, When};

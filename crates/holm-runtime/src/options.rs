@@ -154,7 +154,8 @@ fn default_dir(place: Place) -> PathBuf {
             Place::Runtime => "/run/holm",
         });
     }
-    if let Some(base) = from_env(xdg) {
+    // Relative ones are to be ignored, says who invented them.
+    if let Some(base) = from_env(xdg).filter(|base| base.is_absolute()) {
         return base.join("holm");
     }
     match place {

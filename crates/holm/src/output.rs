@@ -60,6 +60,12 @@ pub fn report(failure: &Failure, environment: &Environment) {
 pub struct Paint(bool);
 
 impl Paint {
+    /// No colours.
+    #[cfg(test)]
+    pub(crate) fn none() -> Self {
+        Self(false)
+    }
+
     /// For standard output.
     #[must_use]
     pub fn stdout(environment: &Environment) -> Self {

@@ -107,6 +107,8 @@ pub struct UsageNow {
     pub cpu_seconds: Option<f64>,
     /// Processes and threads.
     pub processes: Option<u64>,
+    /// How often the kernel killed a process in it for memory, since it is ready.
+    pub oom_kills: Option<u64>,
 }
 
 /// Answer of `sandbox_destroy`. Only given when nothing of the sandbox is left.

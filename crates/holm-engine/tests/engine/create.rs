@@ -32,8 +32,9 @@ async fn a_new_sandbox_is_described_completely() {
     let machine = driver.last();
     assert_eq!(machine.spec.hostname, "web-1");
     assert_eq!(machine.guest.shared.env.lock().unwrap()["A"], "é€");
-    let got = engine.sandbox_get(&view.id).await.unwrap();
-    assert_eq!(got.usage.unwrap().cpu_seconds, Some(1.5));
+    machine.oom_kills.store(3, Ordering::SeqCst);
+    let got = engine.sandbox_get(&view.id).await.unwrap().usage.unwrap();
+    assert_eq!((got.cpu_seconds, got.oom_kills), (Some(1.5), Some(3)));
     assert_eq!(engine.sandbox_list(ListSandboxes::default()).await.unwrap().len(), 1);
 }
 
@@ -158,11 +159,14 @@ async fn case_66_bad_requests_and_bad_hosts_make_nothing() {
         (DriverErrorKind::HostExhausted, ErrorKind::Capacity),
         (DriverErrorKind::BadMount, ErrorKind::InvalidArgument),
         (DriverErrorKind::LauncherGone, ErrorKind::Unavailable),
+        (DriverErrorKind::UnsafeDirectory, ErrorKind::Internal),
         (DriverErrorKind::Internal, ErrorKind::Internal),
     ] {
         *driver.failing.lock().unwrap() = Some(fault);
         let error = engine.sandbox_create(CreateSandbox::default()).await.unwrap_err();
         assert_eq!(error.kind, kind);
+        let restart = error.suggestion.contains("Start holm again");
+        assert_eq!(restart, fault == DriverErrorKind::LauncherGone, "{}", error.suggestion);
         assert!(!error.public.contains("secret"), "host details are for the log: {error}");
         assert!(error.internal.unwrap().contains("secret"));
     }

@@ -237,7 +237,8 @@ fn by_facts(layer: Layer, facts: &Facts) -> Row {
             }
             Row {
                 enforced: true,
-                by: format!("RLIMIT_NPROC of each user inside ({})", row.by),
+                by: "RLIMIT_NPROC of each user inside, for want of a cgroup (see memory limit)"
+                    .into(),
                 mend: row.mend,
             }
         }

@@ -64,7 +64,10 @@ impl Host {
         // First of all, so that everything else happens meanwhile. Where the template is made anew
         // or the data directory is, there is no hurry.
         let wanted = settings.blanks > 0 && !settings.refill && disk == disk::Kind::Image;
-        let disk_ahead = match wanted && settings.data_dir.is_dir() {
+        let was_there = settings.data_dir.is_dir();
+        // Nothing of it is used before it is known that nobody else has put it there.
+        instance::make_dirs(&settings)?;
+        let disk_ahead = match wanted && was_there {
             true => DiskAhead::start(&settings.data_dir, settings.blank, settings.fault),
             false => None,
         };

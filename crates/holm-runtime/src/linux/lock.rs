@@ -1,7 +1,7 @@
 //! One service for each data directory: whoever holds this lock may take over what is there.
 
 use std::fs::File;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use rustix::fs::FlockOperation;
 
 use crate::driver::DriverErrorKind;
 use crate::failure::{Attempt, Failure};
+use crate::private::{self, Purpose};
 
 /// Takes it, or says that another has it. It goes with the file.
 pub(super) fn take(data_dir: &Path) -> Result<File, Failure> {
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data_dir);
-    made.tried("make the data directory")?;
+    private::make(data_dir, Purpose::Data)?;
     let file = File::options()
         .create(true)
         .truncate(false)

@@ -68,6 +68,13 @@ impl LinuxDriver {
         self.shared.instance()
     }
 
+    /// Resolves when the launcher is gone for good, so that no sandbox can be made or ended any more:
+    /// an embedded engine's end with it, a service's go on, for the next one to take over.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
+        let shared = self.shared.clone();
+        async move { shared.gone().await }
+    }
+
     /// The launcher's process, for diagnosis.
     #[must_use]
     pub fn launcher_pid(&self) -> u32 {
@@ -152,10 +159,6 @@ impl Driver for LinuxDriver {
 
     fn outlived(&self) -> bool {
         self.options.lifetime.is_detached()
-    }
-
-    fn gone(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.shared.gone())
     }
 
     fn leave(&self) -> BoxFuture<'_, ()> {

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use holm_runtime::{DriverErrorKind, ExitReason, MountRo};
 
 use crate::harness::Test;
+use crate::leftovers;
 use crate::rig::{Rig, base, options, sh, spec};
 
 pub const TESTS: &[Test] = &[
@@ -12,6 +13,7 @@ pub const TESTS: &[Test] = &[
     ("inside_disk_ends_at_its_inodes", disk_ends_at_its_inodes),
     ("inside_memory_ends_at_its_limit", memory_ends_at_its_limit),
     ("inside_processes_end_at_their_limit", processes_end_at_their_limit),
+    ("inside_processors_end_at_their_limit", processors_end_at_their_limit),
     ("inside_root_has_little_power", root_has_little_power),
     ("inside_nothing_of_the_host_shows", nothing_of_the_host_shows),
     ("inside_mounts_are_read_only", mounts_are_read_only),
@@ -67,6 +69,43 @@ fn memory_ends_at_its_limit() {
     assert_ne!(text, "190000000\nexit 0\n");
     assert_eq!(sh(&*machine, "sandbox", "echo lives"), "lives\nexit 0\n");
     assert!(machine.usage().oom_kills.unwrap() > 0);
+    rig.close();
+}
+
+/// Fewer processors inside than outside (field cases 99 and 103).
+fn processors_end_at_their_limit() {
+    if std::thread::available_parallelism().unwrap().get() < 2 {
+        println!("SKIP processors: this host has one, which is as many as a sandbox has");
+        return;
+    }
+    let rig = Rig::new(options());
+    let machine = rig.create(spec()).unwrap();
+    for (script, want) in [
+        ("nproc", "1\nexit 0\n"),
+        ("python3 -c 'import os; print(len(os.sched_getaffinity(0)))'", "1\nexit 0\n"),
+        ("taskset -cp $$ | grep -c 'list: [0-9]*$'", "1\nexit 0\n"),
+    ] {
+        assert_eq!(sh(&*machine, "sandbox", script), want, "{script}");
+    }
+    // What programs see is no limit: whoever takes the other processors still gets no more time.
+    let group = leftovers::group(&rig.driver.instance(), "cpu.stat").expect("it has a group");
+    let throttled = || {
+        let text = std::fs::read_to_string(group.join("cpu.stat")).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("nr_throttled "));
+        line.expect("a counter").parse::<u64>().unwrap()
+    };
+    assert_eq!(throttled(), 0);
+    let busy =
+        "for i in 1 2; do taskset -c 0-1023 sh -c 'while :; do :; done' >/dev/null 2>&1 & done";
+    assert_eq!(sh(&*machine, "sandbox", busy), "exit 0\n");
+    let start = std::time::Instant::now();
+    while throttled() == 0 {
+        assert!(
+            start.elapsed() < std::time::Duration::from_secs(60),
+            "two of one are never slowed"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
     rig.close();
 }
 
@@ -221,5 +260,5 @@ fn dirty_sandbox_is_destroyed() {
     assert_eq!(rig.runtime.block_on(machine.exited()), ExitReason::Destroyed);
     let instance = rig.driver.instance().to_owned();
     rig.close();
-    crate::leftovers::assert_none(&instance, &[]);
+    leftovers::assert_none(&instance, &[]);
 }

@@ -113,3 +113,26 @@ fn files(dir: &Path, suffix: &str) -> Vec<String> {
     }
     found
 }
+
+/// The group of an instance's only sandbox, in the hierarchy whose groups have that file.
+pub fn group(instance: &str, file: &str) -> Option<std::path::PathBuf> {
+    fn below(dir: &Path, name: &str, file: &str, depth: usize) -> Option<std::path::PathBuf> {
+        let list = std::fs::read_dir(dir).ok()?.flatten();
+        let dirs =
+            list.map(|entry| entry.path()).filter(|path| path.is_dir() && !path.is_symlink());
+        for path in dirs {
+            if path.file_name().is_some_and(|own| own == name) {
+                let mut groups = std::fs::read_dir(&path).ok()?.flatten().map(|entry| entry.path());
+                if let Some(found) = groups.find(|group| group.join(file).is_file()) {
+                    return Some(found);
+                }
+            } else if depth < 4
+                && let Some(found) = below(&path, name, file, depth + 1)
+            {
+                return Some(found);
+            }
+        }
+        None
+    }
+    below(Path::new("/sys/fs/cgroup"), &format!("holm-{instance}"), file, 0)
+}

@@ -1,7 +1,7 @@
 //! Connections to one guest, kept for reuse.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -102,6 +102,9 @@ impl GuestClient {
         let stream = UnixStream::connect(&self.shared.socket)
             .await
             .map_err(|error| ClientError::Unreachable(error.into()))?;
+        own_user()
+            .and_then(|own| made_by(&stream, own))
+            .map_err(|error| ClientError::Unreachable(error.into()))?;
         let (sender, connection) =
             http1::Builder::new().max_buf_size(MAX_HEAD).handshake(TokioIo::new(stream)).await?;
         tokio::spawn(async move {
@@ -125,6 +128,25 @@ impl GuestClient {
         let shared = Arc::clone(&self.shared);
         Ok((response, ConnectionGuard { sender: Some(sender), shared }))
     }
+}
+
+/// The user of this process, as a socket tells it. In an async runtime only.
+fn own_user() -> std::io::Result<u32> {
+    static OWN: OnceLock<u32> = OnceLock::new();
+    if let Some(own) = OWN.get() {
+        return Ok(*own);
+    }
+    let own = UnixStream::pair()?.0.peer_cred()?.uid();
+    Ok(*OWN.get_or_init(|| own))
+}
+
+/// Sockets of guests are made by the launcher, not by anybody inside. What is sent there, commands
+/// and their environment, is for nobody else.
+fn made_by(stream: &UnixStream, uid: u32) -> std::io::Result<()> {
+    if stream.peer_cred()?.uid() == uid {
+        return Ok(());
+    }
+    Err(std::io::Error::other("another user made the guest's socket"))
 }
 
 /// A body that is already there.
@@ -151,5 +173,20 @@ pub(super) async fn within<T>(
     match tokio::time::timeout(deadline, call).await {
         Ok(result) => result,
         Err(_elapsed) => Err(ClientError::Deadline(deadline.as_millis())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_of_another_user_is_no_guests() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let _inside = runtime.enter();
+        let (stream, _other) = UnixStream::pair().unwrap();
+        let own = own_user().unwrap();
+        assert!(made_by(&stream, own).is_ok());
+        assert!(made_by(&stream, own + 1).is_err());
     }
 }

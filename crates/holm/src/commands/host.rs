@@ -64,6 +64,8 @@ pub(super) fn driver_failure(error: &DriverError) -> Failure {
         }
         DriverErrorKind::Internal | DriverErrorKind::LauncherGone => failure
             .hint("set HOLM_LOG=debug to see the step that failed; `holm doctor` checks the host"),
+        // At a terminal the path is no secret, and is what has to be looked at.
+        DriverErrorKind::UnsafeDirectory => Failure::new(error.internal.clone()),
         DriverErrorKind::HostExhausted
         | DriverErrorKind::UnknownTemplate
         | DriverErrorKind::BadMount

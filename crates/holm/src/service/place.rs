@@ -8,9 +8,9 @@
 //! | `holm.db` | the database, unless it is a PostgreSQL server |
 //! | `first-key` | the key that the first start made |
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use holm_engine::{KeyHasher, NodeId};
@@ -30,10 +30,9 @@ impl Place {
     /// The directory, made where it is missing.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be made, or another user could change it.
     pub fn open(dir: &Path) -> Result<Self, Failure> {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
-        made.map_err(|error| not_usable(dir, &error))?;
+        holm_runtime::make_data_dir(dir).map_err(|error| not_usable(dir, &error.internal))?;
         Ok(Self { dir: dir.to_owned(), _lock: None })
     }
 
@@ -52,7 +51,7 @@ impl Place {
                 dir.display()
             ))
             .hint("stop it first, or choose another directory with --data-dir")),
-            Err(errno) => Err(not_usable(dir, &errno.into())),
+            Err(errno) => Err(not_usable(dir, &errno)),
         }
     }
 
@@ -129,7 +128,7 @@ pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
-fn not_usable(dir: &Path, error: &io::Error) -> Failure {
+fn not_usable(dir: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::new(format!("the data directory {} cannot be used: {error}", dir.display()))
         .hint("choose another one with --data-dir or HOLM_DATA_DIR")
 }

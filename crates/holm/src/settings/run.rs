@@ -1,8 +1,8 @@
 //! Settings of `holm run`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{HostSettings, parse};
@@ -57,7 +57,7 @@ impl RunSettings {
             timeout: arguments.timeout,
             env: variables(&arguments.env, environment)?,
             workdir: arguments.workdir,
-            mounts: arguments.mount_ro.iter().map(|m| mount(m)).collect::<Result<_, _>>()?,
+            mounts: mounts(&arguments.mount_ro)?,
             user: arguments.user,
             argv,
             term: term.and_then(|(_, value)| value.to_str()).map(str::to_owned),
@@ -83,6 +83,20 @@ fn variables(
                 let value = super::text(&name, value)?;
                 all.insert(name, value);
             }
+        }
+    }
+    Ok(all)
+}
+
+/// Two at one place would hide one of them.
+fn mounts(given: &[String]) -> Result<Vec<(PathBuf, String)>, Failure> {
+    let all = given.iter().map(|item| mount(item)).collect::<Result<Vec<_>, _>>()?;
+    let mut places = BTreeSet::new();
+    for (_, inside) in &all {
+        // As paths, so that `/a/` and `/a` are the same.
+        if !places.insert(Path::new(inside).components().collect::<PathBuf>()) {
+            return Err(Failure::usage(format!("--mount-ro: two are to be at {inside}"))
+                .hint("give each a place of its own"));
         }
     }
     Ok(all)
@@ -146,5 +160,17 @@ mod tests {
         assert!(settings.mounts[0].0.is_absolute());
         assert!(settings.mounts[0].0.ends_with("some/dir"));
         assert_eq!(settings.mounts[0].1, "/in");
+    }
+
+    #[test]
+    fn two_mounts_have_two_places() {
+        let both =
+            |one: &str, two: &str| resolve(&["--mount-ro", one, "--mount-ro", two, "true"], &[]);
+        assert_eq!(both("/x:/a", "/x:/b").unwrap().mounts.len(), 2);
+        assert_eq!(both("/x:/a", "/y:/a/b").unwrap().mounts.len(), 2);
+        for again in ["/y:/a", "/y:/a/", "/y://a/."] {
+            let failure = both("/x:/a", again).unwrap_err();
+            assert!(failure.message.contains("two are to be at /a"), "{failure:?}");
+        }
     }
 }

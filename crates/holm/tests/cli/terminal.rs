@@ -1,5 +1,6 @@
 //! `holm run` on a terminal: the command has one too, and the caller's is restored.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
@@ -17,6 +18,8 @@ as_root!(
     a_signal_restores_the_terminal,
     a_stubborn_command_is_ended_by_the_second_signal,
     a_hangup_ends_it,
+    in_the_background_it_has_no_input,
+    below_timeout_it_ends_in_time,
     case_71_the_first_key_is_shown_once_and_only_on_a_terminal,
 );
 as_rootless!(the_command_gets_a_terminal);
@@ -35,13 +38,27 @@ impl Terminal {
     }
 
     fn holm(home: &Home, arguments: &[&str]) -> Self {
+        let args: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
+        // What is on the terminal came through standard output.
+        Self::start(home, home.program.as_os_str(), &args, |_| Stdio::null())
+    }
+
+    /// A shell with job control as the session's leader; its `$0` is the program.
+    fn shell(home: &Home, script: &str) -> Self {
+        let args = ["-mc".as_ref(), script.as_ref(), home.program.as_os_str()];
+        // Without it the shell has no job control.
+        Self::start(home, "/bin/bash".as_ref(), &args, |slave| {
+            slave.try_clone().expect("a copy").into()
+        })
+    }
+
+    fn start(home: &Home, program: &OsStr, args: &[&OsStr], stderr: fn(&File) -> Stdio) -> Self {
         let (master, slave) = open_terminal();
         tcsetwinsize(&master, size(33, 101)).expect("it has a size");
-        // Standard error stays on a pipe: what is on the terminal came through the command's own.
         let mut command = home.command_of("/usr/bin/setsid".as_ref());
-        command.arg("--ctty").arg(&home.program).args(arguments);
+        command.arg("--ctty").arg(program).args(args).stderr(stderr(&slave));
         command.env("TERM", "xterm-256color").stdin(slave.try_clone().expect("a copy"));
-        let child = command.stdout(slave).stderr(Stdio::null()).spawn().expect("it starts");
+        let child = command.stdout(slave).spawn().expect("it starts");
         drop(command);
         let master = File::from(master);
         let mut reader = master.try_clone().expect("a copy");
@@ -160,6 +177,21 @@ fn a_hangup_ends_it(home: &Home) {
     let status = terminal.ended();
     assert_eq!((status.code(), status.signal()), (Some(129), None));
     terminal.master = None;
+}
+
+fn in_the_background_it_has_no_input(home: &Home) {
+    let script = "\"$0\" run -- sh -c 'cat; echo ended' & wait %1; echo status=$?";
+    let mut terminal = Terminal::shell(home, script);
+    terminal.expect("ended");
+    terminal.expect("status=0");
+    assert_eq!(terminal.ended().code(), Some(0));
+}
+
+fn below_timeout_it_ends_in_time(home: &Home) {
+    // `timeout` makes a group of its own, which does not have the terminal.
+    let mut terminal = Terminal::shell(home, "timeout 2 \"$0\" run -- sleep 1000; echo status=$?");
+    terminal.expect("status=124");
+    assert_eq!(terminal.ended().code(), Some(0));
 }
 
 fn case_71_the_first_key_is_shown_once_and_only_on_a_terminal(home: &Home) {

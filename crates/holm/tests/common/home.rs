@@ -6,8 +6,8 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::thread;
 
 use super::leftover;
@@ -100,6 +100,25 @@ impl Home {
             }
         }
         Self { dir, mode, own_uid, program, instances: Mutex::default() }
+    }
+
+    /// The users that can be had inside in this mode.
+    pub fn users(&self) -> &'static [&'static str] {
+        static MODE: OnceLock<String> = OnceLock::new();
+        // Users that are made up for a home have no subordinate ids.
+        let only_one = || {
+            let mode = MODE.get_or_init(|| {
+                let report = self.holm(&["doctor", "--json"]);
+                let report: serde_json::Value =
+                    serde_json::from_slice(&report.stdout).expect("doctor prints JSON");
+                report["mode"].as_str().expect("a mode").to_owned()
+            });
+            mode != "rootless with subordinate ids"
+        };
+        if self.mode == Mode::Rootless && (self.own_uid.is_some() || only_one()) {
+            return &["sandbox"];
+        }
+        &["sandbox", "root"]
     }
 
     pub fn data(&self) -> PathBuf {

@@ -104,8 +104,8 @@ fn case_107_plots_are_said_to_be_missing(home: &Home) {
 fn case_108_home_locale_and_variables(home: &Home) {
     let mcp = home.mcp();
     let sandbox = mcp.create_with(json!({"env": {"FROM_CREATE": "naïve €"}}));
-    let shown = "echo $HOME; echo $USER; echo $LANG; echo $PATH; touch ~/w && echo writable; echo $FROM_CREATE; whoami; pwd";
-    let expected = "/home/sandbox\nsandbox\nC.UTF-8\n\
+    let shown = "echo $HOME; echo $USER; echo $LANG; echo ${TZ-none} $(date +%Z); echo $PATH; touch ~/w && echo writable; echo $FROM_CREATE; whoami; pwd";
+    let expected = "/home/sandbox\nsandbox\nC.UTF-8\nnone UTC\n\
         /home/sandbox/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nwritable\nnaïve €\nsandbox\n/workspace";
     assert_eq!(mcp.sh(&sandbox, shown).good(), expected);
     let code = format!(
@@ -127,24 +127,23 @@ fn case_108_home_locale_and_variables(home: &Home) {
     }
     let many: serde_json::Map<_, _> =
         (0..200).map(|n| (format!("BIG_{n}"), json!("v".repeat(10_000)))).collect();
-    let reply = mcp.call(
-        "run_command",
-        json!({"sandbox_id": sandbox, "command": "env | grep -c ^BIG_", "env": many}),
-    );
-    if reply.data().get("error").is_some() {
-        assert_eq!(reply.code(), "invalid_argument", "{}", reply.text());
-    } else {
-        assert_eq!(reply.run().good(), "200");
-    }
-    for bad in ["WITH=EQUALS", "", "NUL\0", "9"] {
-        let refused = mcp.call(
-            "run_command",
-            json!({"sandbox_id": sandbox, "command": "true", "env": {bad: "x"}}),
-        );
-        if bad == "9" && !refused.is_error() {
-            continue;
+    let count = "env | grep -c '^BIG_[0-9]*=v\\{10000\\}$'";
+    let reply =
+        mcp.call("run_command", json!({"sandbox_id": sandbox, "command": count, "env": many}));
+    assert_eq!(reply.run().good(), "200");
+    let count = "import os; print(sum(k.startswith('BIG_') and v == 'v' * 10000 for k, v in os.environ.items()))";
+    let reply = mcp.call("run_code", json!({"sandbox_id": sandbox, "code": count, "env": many}));
+    assert_eq!(reply.run().good(), "200");
+    // Names that a shell would drop are refused wherever they are given, so that a variable is
+    // there in every program or in none.
+    for bad in ["WITH=EQUALS", "", "NUL\0", "9", "naïve €", "a.b", "A-B"] {
+        for (tool, arguments) in [
+            ("run_command", json!({"sandbox_id": sandbox, "command": "true", "env": {bad: "x"}})),
+            ("run_code", json!({"sandbox_id": sandbox, "code": "1", "env": {bad: "x"}})),
+            ("create_sandbox", json!({"env": {bad: "x"}})),
+        ] {
+            assert_eq!(mcp.call(tool, arguments).code(), "invalid_argument", "{tool}: {bad:?}");
         }
-        assert_eq!(refused.code(), "invalid_argument", "the name {bad:?}");
     }
     let nul = mcp.call(
         "run_command",
@@ -173,15 +172,49 @@ fn case_111_containers_and_init_fail_clearly(home: &Home) {
             "unshare -Ur true",
             "mount -t tmpfs none /mnt",
             "systemctl status",
+            "docker info",
+            "podman info",
             "bwrap --ro-bind / / true",
             "unshare -m true",
             "chroot / mount -t proc proc /proc",
+            "qemu-system-x86_64 -accel kvm -display none -machine none",
+            "exec 3<> /dev/kvm",
         ] {
+            let program = command.split(' ').next().expect("a word");
+            let there = mcp.sh(&sandbox, &format!("command -v {program}")).exit_code == 0;
             let run =
                 mcp.sh_with(&sandbox, command, json!({"user": user, "timeout_ms": 2_000_000}));
-            assert!(run.exit_code != 0 && !run.timed_out, "{user}: {command}: {run:?}");
-            assert!(!run.stderr.is_empty() || !run.stdout.is_empty(), "{user}: {command} says why");
+            let told = format!("{}{}", run.stdout, run.stderr);
+            assert!(!run.timed_out, "{user}: {command}: {run:?}");
+            if !there {
+                assert_eq!(run.exit_code, 127, "{user}: {command}: {run:?}");
+                assert!(told.contains("not found"), "{user}: {command} says why: {told}");
+                continue;
+            }
+            // It is there and was tried: what fails is what the sandbox does not give.
+            assert!(![0, 126, 127].contains(&run.exit_code), "{user}: {command}: {run:?}");
+            let clear = [
+                "not permitted",
+                "ermission denied",
+                "No such file",
+                "nonexistent",
+                "not been booted with systemd",
+                "must be superuser",
+                "annot connect",
+                "No permissions to create new namespace",
+                "Read-only file system",
+            ];
+            assert!(
+                clear.iter().any(|reason| told.contains(reason)),
+                "{user}: {command} says why: {told}"
+            );
         }
+        // As programs use it, which say themselves that there is none.
+        let kvm = "import os\ntry: os.open('/dev/kvm', os.O_RDWR); print('opened')\nexcept OSError as e: print(type(e).__name__)\n\
+            try: os.mknod('/tmp/kvm', 0o20666, os.makedev(10, 232)); print('made')\nexcept OSError as e: print(type(e).__name__)";
+        mcp.write(&sandbox, "/tmp/kvm.py", kvm);
+        let run = mcp.sh_with(&sandbox, "python3 /tmp/kvm.py", json!({"user": user}));
+        assert_eq!(run.good(), "FileNotFoundError\nPermissionError", "{user}");
     }
     let info = mcp.call("get_service_info", json!({}));
     assert_eq!(

@@ -155,9 +155,17 @@ fn case_28_pipes_and_devices(home: &Home) {
             "write {path}: {code}"
         );
     }
-    let many: Vec<_> = (0..50)
+    // 50 reads and 50 writes at once.
+    let many: Vec<_> = (0..100)
         .map(|n| {
-            mcp.start("read_file", json!({"sandbox_id": sandbox, "path": paths[n % paths.len()]}))
+            let path = paths[n / 2 % paths.len()];
+            match n % 2 {
+                0 => mcp.start("read_file", json!({"sandbox_id": sandbox, "path": path})),
+                _ => mcp.start(
+                    "write_file",
+                    json!({"sandbox_id": sandbox, "path": path, "content": "y"}),
+                ),
+            }
         })
         .collect();
     assert!(mcp.ask("ping", json!({})).get("result").is_some());

@@ -17,14 +17,6 @@ as_rootless!(
     case_115_kernel_interfaces
 );
 
-/// The users that can be had inside in this mode.
-fn users(home: &Home) -> &'static [&'static str] {
-    match home.mode {
-        Mode::Root => &["sandbox", "root"],
-        Mode::Rootless => &["sandbox"],
-    }
-}
-
 fn case_112_secrets_of_the_service(home: &Home) {
     let mut command = home.command_of(&home.program);
     // As an argument too: the program's own name, for no other argument of it is free text.
@@ -35,7 +27,7 @@ fn case_112_secrets_of_the_service(home: &Home) {
     let shown = command_line(mcp.pid());
     assert_eq!(shown.matches("marker-7c1e9").count(), 1, "the host shows it: {shown}");
     let sandbox = mcp.create_with(json!({"template": "host"}));
-    for user in users(home) {
+    for user in home.users() {
         let look = "env; for d in /proc/[0-9]*; do tr '\\0' '\\n' < $d/environ; tr '\\0' ' ' < $d/cmdline; echo; done 2>/dev/null";
         let seen = mcp.sh_with(&sandbox, look, json!({"user": user}));
         assert!(
@@ -65,7 +57,7 @@ fn case_112_secrets_of_the_service(home: &Home) {
 fn case_113_descriptors_and_directories(home: &Home) {
     let mcp = home.mcp();
     let sandbox = mcp.create();
-    for user in users(home) {
+    for user in home.users() {
         let open = mcp.sh_with(&sandbox, "ls /proc/$$/fd", json!({"user": user}));
         assert_eq!(open.good(), "0\n1\n2", "{user}");
     }
@@ -80,7 +72,7 @@ fn case_113_descriptors_and_directories(home: &Home) {
     );
     mcp.sh(&sandbox, "ln -s /proc/self/fd/5 link-fd; ln -s /proc/1/root link-root").good();
     for directory in directories {
-        for user in users(home) {
+        for user in home.users() {
             let reply = mcp.call("run_command", json!({"sandbox_id": sandbox, "command": "cat $(pwd -P)/etc/hostname etc/hostname /etc/hostname 2>/dev/null; ls -a .. | head -50", "cwd": directory, "user": user}));
             if reply.is_error() && reply.data().get("error").is_some() {
                 assert_ne!(reply.code(), "internal", "{directory}: {}", reply.text());
@@ -104,7 +96,7 @@ fn case_115_kernel_interfaces(home: &Home) {
         do [ -e $f ] && (cat $f 2>/dev/null || echo 1) > /tmp/v && (cat /tmp/v > $f) 2>/dev/null && echo wrote $f; done; echo end";
     let reads = "for f in /proc/kcore /proc/kmsg /proc/keys /proc/timer_list /proc/sched_debug /dev/mem /dev/kmsg /dev/port /proc/kpagecount; \
         do [ -e $f ] && head -c 1 $f 2>/dev/null | grep -q . && echo read $f; done; dmesg >/dev/null 2>&1 && echo dmesg; echo end";
-    for user in users(home) {
+    for user in home.users() {
         let as_user = json!({"user": user});
         assert_eq!(mcp.sh_with(&sandbox, writes, as_user.clone()).good(), "end", "{user} writes");
         assert_eq!(mcp.sh_with(&sandbox, reads, as_user.clone()).good(), "end", "{user} reads");

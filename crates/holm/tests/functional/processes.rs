@@ -187,6 +187,14 @@ fn case_18_standard_input_is_at_its_end(home: &Home) {
         let run = mcp.sh_with(&sandbox, command, json!({"timeout_ms": 2_000_000}));
         assert_eq!((run.exit_code, run.stdout.trim_start()), (code, out), "{command}");
     }
+    if mcp.sh(&sandbox, "command -v npm").exit_code == 0 {
+        // It asks for name, version and more.
+        let npm = "mkdir -p n && cd n && npm init; echo ended";
+        let run = mcp.sh_with(&sandbox, npm, json!({"timeout_ms": 2_000_000}));
+        assert!(run.stdout.contains("package name") && run.stdout.ends_with("ended\n"), "{run:?}");
+    } else {
+        println!("SKIP part of case 18: no npm in the template");
+    }
     let code = mcp.call(
         "run_code",
         json!({"sandbox_id": sandbox, "code": "import sys; print(repr(sys.stdin.read()))"}),

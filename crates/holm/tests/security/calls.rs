@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::users;
 use crate::common::*;
 
 as_root!(refused_calls, landlock_and_capabilities_of_a_command);
@@ -16,7 +15,7 @@ fn refused_calls(home: &Home) {
     let mcp = home.mcp();
     let sandbox = mcp.create();
     mcp.write_program(&sandbox, "/tmp/attack", &program);
-    for user in users(home) {
+    for user in home.users() {
         let run = mcp.sh_with(
             &sandbox,
             "/tmp/attack </dev/null",
@@ -49,7 +48,7 @@ fn landlock_and_capabilities_of_a_command(home: &Home) {
     let made = mcp.call("create_sandbox", json!({}));
     let sandbox = made.ok()["sandbox_id"].as_str().expect("an id").to_owned();
     let enforced = made.ok()["enforced"].to_string();
-    for user in users(home) {
+    for user in home.users() {
         let status = mcp.sh_with(
             &sandbox,
             "cat /proc/self/status; echo; cat /proc/self/uid_map",

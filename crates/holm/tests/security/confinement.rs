@@ -2,7 +2,6 @@
 
 use std::fs;
 
-use super::users;
 use crate::common::*;
 
 as_root!(
@@ -55,7 +54,7 @@ fn proc_links_of_init_lead_nowhere(home: &Home) {
         for x in $p/$l $p/task/*/$l; do t=$(readlink $x 2>/dev/null) && echo \"$x $t\"; \
         [ -d $x/ ] && (cd $x/ 2>/dev/null && ls -a | tr '\\n' ' ' ; cat etc/hostname 2>/dev/null); done; done; done; echo end";
     let own = mcp.sh(&sandbox, "hostname").good().to_owned();
-    for user in users(home) {
+    for user in home.users() {
         let run = mcp.sh_with(&sandbox, script, json!({"user": user, "timeout_ms": 120_000}));
         let host_name = fs::read_to_string("/etc/hostname").unwrap_or_default();
         for line in run.good().lines() {
@@ -79,7 +78,7 @@ fn proc_links_of_init_lead_nowhere(home: &Home) {
 fn cgroups_cannot_be_left(home: &Home) {
     let mcp = home.mcp();
     let (sandbox, other) = (mcp.create(), mcp.create());
-    for user in users(home) {
+    for user in home.users() {
         let seen = mcp.sh_with(&sandbox, "cat /proc/self/cgroup; find / -xdev -name cgroup.procs 2>/dev/null | head; grep cgroup /proc/self/mountinfo; echo end", json!({"user": user}));
         assert!(
             !seen.stdout.contains("holm-"),
@@ -104,7 +103,7 @@ fn signals_stay_inside(home: &Home) {
     until("the other works", || {
         (mcp.sh(&other, "ls up 2>/dev/null | wc -l").stdout == "1\n").then_some(())
     });
-    for user in users(home) {
+    for user in home.users() {
         // Every process that it can name, and every number: the host's processes have other numbers.
         let kill = "python3 -c \"\nimport os, signal\nme = os.getpid()\nfor sig in (signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP):\n  for pid in list(range(1, 70000)):\n    if pid != me and pid != os.getppid():\n      try: os.kill(pid, sig)\n      except OSError: pass\n\"; echo done";
         let run = mcp.sh_with(&sandbox, kill, json!({"user": user, "timeout_ms": 120_000}));
@@ -137,7 +136,7 @@ fn hidden_files_of_the_host(home: &Home) {
     fs::write(&secret, "marker-of-the-host").expect("a file");
     let mcp = home.mcp();
     let sandbox = mcp.create();
-    for user in users(home) {
+    for user in home.users() {
         let look = "for f in /etc/shadow /etc/gshadow /etc/machine-id /etc/ssh /root /home /var/lib /srv /boot /opt/wheels /etc/apt/auth.conf /etc/apt/auth.conf.d; do \
             [ -e $f ] && echo $f $(ls -A $f 2>/dev/null | tr '\\n' ' '); done; head -n 3 /etc/shadow 2>/dev/null; echo end";
         let run = mcp.sh_with(&sandbox, look, json!({"user": user}));
@@ -177,7 +176,7 @@ fn read_only_where_it_must_be(home: &Home) {
     let before = fs::read("/usr/bin/true").expect("a program of the host");
     let mcp = home.mcp();
     let sandbox = mcp.create();
-    for user in users(home) {
+    for user in home.users() {
         // Whatever happens to the view inside, the host's files stay as they are.
         let harm = "for f in /usr/bin/true /usr/lib/os-release; do (echo x >> $f) 2>/dev/null; rm -f $f 2>/dev/null; chmod 777 $f 2>/dev/null; done; \
             mv /usr/bin /usr/bin2 2>/dev/null; touch /usr/holm-attack /lib/holm-attack 2>/dev/null; echo end";

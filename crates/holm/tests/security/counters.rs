@@ -49,7 +49,7 @@ fn counters_of_the_host_stay_apart(home: &Home) {
     let other = mcp.create();
     for (name, take, need) in COUNTERS {
         mcp.write(&other, "need.py", &program(need));
-        for user in super::users(home) {
+        for user in home.users() {
             let hog = mcp.create();
             mcp.write(&hog, "take.py", &program(&format!("{take}{HOLD}")));
             let call = json!({"user": user, "timeout_ms": 2_000_000});

@@ -1,6 +1,5 @@
 //! Using things up: processes, descriptors, memory, disk, files, pipes, sockets. The others go on.
 
-use super::users;
 use crate::common::*;
 
 as_root!(one_sandbox_cannot_starve_the_others, floods_of_output_and_files);
@@ -46,7 +45,7 @@ fn one_sandbox_cannot_starve_the_others(home: &Home) {
         println!("SKIP memory: not limited in this mode");
     }
     for (name, command) in attacks {
-        for user in users(home) {
+        for user in home.users() {
             let sandbox = mcp.create();
             // The disk's attack is bounded by time, not by the limit: a large layer takes minutes to fill.
             let id = mcp.start_sh(&sandbox, command, json!({"user": user, "timeout_ms": 2_000}));

@@ -7,7 +7,6 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::users;
 use crate::common::*;
 
 as_root!(
@@ -17,6 +16,7 @@ as_root!(
     killed_holm_leaves_nothing,
     killed_launcher_leaves_nothing,
     directories_are_private,
+    directories_of_others_are_refused,
 );
 as_rootless!(
     sockets_of_the_host_are_out_of_reach,
@@ -24,6 +24,8 @@ as_rootless!(
     killed_holm_leaves_nothing,
     killed_launcher_leaves_nothing,
     directories_are_private,
+    directories_of_others_are_refused,
+    the_usual_runtime_directory_cannot_be_taken_over,
 );
 
 fn sockets_of_the_host_are_out_of_reach(home: &Home) {
@@ -43,7 +45,7 @@ fn sockets_of_the_host_are_out_of_reach(home: &Home) {
         path.display()
     );
     mcp.write(&sandbox, "connect.py", &script);
-    for user in users(home) {
+    for user in home.users() {
         assert_eq!(
             mcp.sh_with(
                 &sandbox,
@@ -73,7 +75,7 @@ fn secrets_of_the_service_are_nowhere(home: &Home) {
     // In environments, arguments, memory that can be read, files, and the start of the stack.
     let script = "import os, re\nfound = []\nfor pid in filter(str.isdigit, os.listdir('/proc')):\n  if int(pid) == os.getpid(): continue\n  for name in ('environ', 'cmdline', 'mountinfo', 'cgroup', 'maps', 'auxv'):\n    try:\n      if b'marker-5' + b'e1d7c' in open(f'/proc/{pid}/{name}', 'rb').read(): found.append((pid, name))\n    except OSError: pass\n  try:\n    mem = open(f'/proc/{pid}/mem', 'rb')\n    for line in open(f'/proc/{pid}/maps'):\n      a, b = (int(x, 16) for x in line.split()[0].split('-'))\n      if 'r' in line.split()[1] and b - a < 1 << 26:\n        try:\n          mem.seek(a)\n          if b'marker-5' + b'e1d7c' in mem.read(b - a): found.append((pid, 'mem'))\n        except (OSError, ValueError): pass\n  except OSError: pass\nprint(found)\n";
     mcp.write(&sandbox, "/dev/shm/search.py", script);
-    for user in users(home) {
+    for user in home.users() {
         let run = mcp.sh_with(
             &sandbox,
             "python3 /dev/shm/search.py",
@@ -153,18 +155,23 @@ fn killed_holm_leaves_nothing(home: &Home) {
 }
 
 fn killed_launcher_leaves_nothing(home: &Home) {
-    let mcp = busy(home);
+    let mut mcp = busy(home);
     let sandbox = mcp.list().remove(0);
+    let call = mcp.start_sh(&sandbox, "echo up > up2; sleep 3000", json!({"timeout_ms": 600_000}));
+    until("it runs", || {
+        (mcp.sh(&sandbox, "ls up2 2>/dev/null | wc -l").stdout == "1\n").then_some(())
+    });
     for (launcher, _) in children(mcp.pid()) {
         kill(launcher, Signal::KILL);
     }
-    // The service notices, says so, and does not hang.
-    let after = mcp.call("create_sandbox", json!({}));
-    if after.is_error() {
-        assert!(["unavailable", "internal"].contains(&after.code().as_str()), "{}", after.text());
-    }
-    mcp.call("run_command", json!({"sandbox_id": sandbox, "command": "echo x"})).result();
-    drop(mcp);
+    // The server notices, answers what runs, says so, and ends: nothing can be made any more, and
+    // whoever runs it starts it again.
+    assert_eq!(mcp.finish(call).code(), "sandbox_gone");
+    assert_eq!(mcp.wait().code(), Some(1));
+    let told = mcp.stderr();
+    assert!(told.contains("error: the launcher process has ended"), "{told}");
+    assert!(told.contains("hint: start holm mcp again"), "{told}");
+    mcp.assert_protocol_only();
     // Both are gone: what is left now is swept by the next start at the latest.
     assert_eq!(home.holm(&["run", "--", "echo", "next"]).out(), "next\n");
     home.assert_clean();
@@ -192,4 +199,73 @@ fn directories_are_private(home: &Home) {
         assert_eq!(dir.metadata().expect("it is there").permissions().mode() & 0o777, 0o700);
     }
     mcp.end(home);
+}
+
+/// What another user has put where holm wants its own is never used.
+fn directories_of_others_are_refused(home: &Home) {
+    use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
+    let make = |name: &str, mode: u32, owner: u32| {
+        let dir = home.dir.join(name);
+        std::fs::create_dir(&dir).expect("a directory");
+        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(mode)).expect("its mode");
+        if rustix::process::geteuid().is_root() {
+            chown(&dir, Some(owner), Some(owner)).expect("its owner");
+        }
+        dir
+    };
+    let me = home.own_uid.unwrap_or_else(|| rustix::process::geteuid().as_raw());
+    let mut traps = vec![make("open", 0o777, me), make("group", 0o770, me)];
+    if rustix::process::geteuid().is_root() {
+        traps.push(make("theirs", 0o777, 54_322));
+        traps.push(traps[2].join("deep"));
+        let link = home.dir.join("link");
+        symlink(make("mine", 0o700, me), &link).expect("a link");
+        lchown(&link, Some(54_322), Some(54_322)).expect("its owner");
+        traps.push(link);
+    }
+    for variable in ["HOLM_RUNTIME_DIR", "HOLM_DATA_DIR"] {
+        for trap in &traps {
+            for args in [&["run", "--", "true"][..], &["mcp", "--local"], &["serve", "--port", "0"]]
+            {
+                let mut command = home.command();
+                command.args(args).env(variable, trap);
+                let exit = finish(command, b"");
+                assert!(!exit.status.success(), "{variable} {}", trap.display());
+                assert!(exit.err().contains(&format!("set {variable} to")), "{}", exit.err());
+                assert!(exit.out().is_empty(), "{}", exit.out());
+            }
+        }
+    }
+    for trap in &traps {
+        let list = std::fs::read_dir(trap).into_iter().flatten().count();
+        assert_eq!(list, 0, "something was made in {}", trap.display());
+    }
+}
+
+/// The place in `/tmp` that is used without `XDG_RUNTIME_DIR` may be somebody else's already.
+fn the_usual_runtime_directory_cannot_be_taken_over(home: &Home) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let Some(uid) = home.own_uid else {
+        println!("SKIP the usual runtime directory: it may be in use by this user");
+        return;
+    };
+    let usual = std::path::PathBuf::from(format!("/tmp/holm-{uid}"));
+    let run = || {
+        let mut command = home.command();
+        command.args(["run", "--", "echo", "done"]).env_remove("HOLM_RUNTIME_DIR");
+        finish(command, b"")
+    };
+    assert_eq!(run().out(), "done\n");
+    std::fs::remove_dir_all(&usual).expect("it was made");
+    // Of the superuser, which this test is, and open to all.
+    std::fs::create_dir(&usual).expect("a trap");
+    std::fs::set_permissions(&usual, std::fs::Permissions::from_mode(0o777)).expect("its mode");
+    let trapped = run();
+    std::fs::remove_dir(&usual).expect("it is empty");
+    assert_ne!(trapped.code(), Some(0));
+    assert!(
+        trapped.err().contains(&format!("{}: belongs to user 0", usual.display())),
+        "{}",
+        trapped.err()
+    );
 }

@@ -14,11 +14,3 @@ mod guest;
 mod host;
 mod program;
 mod races;
-
-/// The users that can be had inside in this mode.
-fn users(home: &common::Home) -> &'static [&'static str] {
-    match home.mode {
-        common::Mode::Root => &["sandbox", "root"],
-        common::Mode::Rootless => &["sandbox"],
-    }
-}

@@ -1,6 +1,5 @@
 //! The guest's program itself: it cannot be overwritten from inside, and nothing of it leaks.
 
-use super::users;
 use crate::common::*;
 
 as_root!(guest_program_cannot_be_changed, descriptors_do_not_leak, supervisor_cannot_be_taken_over);
@@ -53,7 +52,7 @@ fn guest_program_cannot_be_changed(home: &Home) {
     let mcp = home.mcp();
     let sandbox = mcp.create();
     mcp.write_program(&sandbox, "overwrite", &program);
-    for user in users(home) {
+    for user in home.users() {
         // While commands start and end, so that supervisors come and go.
         let attack =
             mcp.start_sh(&sandbox, "./overwrite", json!({"user": user, "timeout_ms": 120_000}));
@@ -82,7 +81,7 @@ fn descriptors_do_not_leak(home: &Home) {
     let script = "import os, stat\nfor fd in range(1024):\n  try: s = os.fstat(fd)\n  except OSError: continue\n  kind = [n for n in ('ISDIR','ISSOCK','ISBLK') if getattr(stat, 'S_' + n)(s.st_mode)]\n  print(fd, kind, end=';')\n";
     mcp.write(&sandbox, "fds.py", script);
     let wanted = "0 [];1 [];2 [];";
-    for user in users(home) {
+    for user in home.users() {
         assert_eq!(
             mcp.sh_with(&sandbox, "python3 fds.py", json!({"user": user})).good(),
             wanted,
@@ -113,7 +112,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 if libc.ptrace(16, int(sys.argv[1]), 0, 0) == 0: print('traced')
 E
 kill -KILL $p 2>/dev/null && echo killed; sleep 0.1; echo end";
-    for user in users(home) {
+    for user in home.users() {
         let reply = mcp.call(
             "run_command",
             json!({"sandbox_id": sandbox, "command": script, "user": user, "timeout_ms": 60_000}),

@@ -2,7 +2,6 @@
 
 use std::fs;
 
-use super::users;
 use crate::common::*;
 
 as_root!(swapped_links_never_show_the_host, renamed_directories_under_a_listing);
@@ -31,7 +30,7 @@ fn swapped_links_never_show_the_host(home: &Home) {
     let sandbox = mcp.create();
     let own = mcp.sh(&sandbox, "cat /etc/hostname").good().to_owned();
     mcp.write_program(&sandbox, "swap", &program);
-    for user in users(home) {
+    for user in home.users() {
         let place = format!("/tmp/race-{user}");
         let swapper = mcp.start_sh(
             &sandbox,

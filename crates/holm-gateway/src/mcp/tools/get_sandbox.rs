@@ -15,9 +15,11 @@ pub(super) fn tool() -> Tool {
         "usage",
         json!({
             "type": "object",
-            "description": "What it uses now; null where this host cannot tell.",
+            "description": "What it uses now; null where this host cannot tell. oom_kills counts \
+                the processes that were killed for its memory limit, background ones too.",
             "properties": {
                 "memory_bytes": number, "cpu_seconds": number, "processes": number,
+                "oom_kills": number,
             },
         }),
     ));
@@ -53,6 +55,7 @@ async fn get(mut context: Context) -> Result<Output, ToolError> {
             "memory_bytes": usage.memory_bytes,
             "cpu_seconds": usage.cpu_seconds,
             "processes": usage.processes,
+            "oom_kills": usage.oom_kills,
         });
     }
     Ok(Output::json(shown))

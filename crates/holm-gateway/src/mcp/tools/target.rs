@@ -76,7 +76,7 @@ pub async fn existing(context: &Context, named: Option<String>) -> Result<Target
         None if session.is_stateless() => Err(sandbox_required()),
         None => match session.existing_default(&context.place).await {
             Some(id) => Ok(Target { session, id, implied: true, _one_shot: None }),
-            None => Err(ToolError::new("not_found", "this session has no default sandbox yet")
+            None => Err(ToolError::new("not_found", "this session has no default sandbox")
                 .suggest(
                     "Give `sandbox_id`, or make one first: create_sandbox, run_command, run_code \
                      and the file tools do.",

@@ -74,6 +74,8 @@ pub struct UsageNow {
     pub cpu_seconds: Option<f64>,
     /// Processes and threads.
     pub processes: Option<u64>,
+    /// How often a process in it was killed for its memory limit, since it is ready.
+    pub oom_kills: Option<u64>,
 }
 
 /// A page of sandboxes, newest first.
@@ -143,6 +145,7 @@ impl From<SandboxView> for Sandbox {
                 memory_bytes: usage.memory_bytes,
                 cpu_seconds: usage.cpu_seconds,
                 processes: usage.processes,
+                oom_kills: usage.oom_kills,
             }),
             ended_reason: view.ended.map(|ended| ended.reason.as_str()),
             ended_at: view.ended.map(|ended| time(ended.at)),

@@ -2,6 +2,9 @@
 
 mod languages;
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use holm_runtime::{Enforcement, LayerState};
 use serde::Serialize;
 
@@ -55,14 +58,17 @@ fn table(report: &Report<'_>, enforcement: &Enforcement, paint: Paint) -> String
         format!("holm {} · mode {} · {}\n\n", report.version, report.mode, report.cgroup);
     let name = |row: &LayerState| layer_name(row);
     let wide = report.layers.iter().map(|row| name(row).chars().count()).max().unwrap_or(0);
+    let mut told = Told::default();
     for row in report.layers {
         let state = match (row.enforced, row.mandatory) {
             (true, _) => paint.green("yes    "),
             (false, true) => paint.red("MISSING"),
             (false, false) => paint.yellow("no     "),
         };
-        text.push_str(&format!("{:wide$}  {state}  {}\n", name(row), row.by));
+        let by = told.once(&row.by, &name(row));
+        text.push_str(&format!("{:wide$}  {state}  {by}\n", name(row)));
         if let Some(mend) = &row.mend {
+            let mend = told.once(mend, &name(row));
             text.push_str(&format!("{:wide$}           {} {mend}\n", "", paint.cyan("mend:")));
         }
     }
@@ -81,6 +87,28 @@ fn table(report: &Report<'_>, enforcement: &Enforcement, paint: Paint) -> String
     }
     text.push('\n');
     text
+}
+
+/// Long texts that were shown already, and at which layer.
+#[derive(Default)]
+struct Told(HashMap<String, String>);
+
+impl Told {
+    /// The text, or where it was shown before.
+    fn once(&mut self, text: &str, layer: &str) -> String {
+        /// Shorter ones are read faster than a reference to them.
+        const LONG: usize = 60;
+        if text.len() <= LONG {
+            return text.to_owned();
+        }
+        match self.0.entry(text.to_owned()) {
+            Entry::Occupied(shown) => format!("as for {}", shown.get()),
+            Entry::Vacant(place) => {
+                place.insert(layer.to_owned());
+                text.to_owned()
+            }
+        }
+    }
 }
 
 /// `OwnIdRange` as `own id range`: the serialized name is the one list of names.
@@ -109,5 +137,38 @@ fn cgroup_version() -> &'static str {
         "cgroup v1"
     } else {
         "no cgroups"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holm_runtime::Layer;
+
+    use super::*;
+
+    #[test]
+    fn a_long_reason_is_shown_once() {
+        let long = "permission denied ".repeat(5);
+        let row = |layer| LayerState {
+            layer,
+            enforced: false,
+            mandatory: false,
+            by: long.clone(),
+            mend: Some(format!("{long}mended")),
+        };
+        let layers = vec![row(Layer::MemoryLimit), row(Layer::CpuLimit)];
+        let enforcement = Enforcement { mode: "rootless".into(), layers };
+        let report = Report {
+            ok: true,
+            version: "1",
+            mode: &enforcement.mode,
+            cgroup: "none",
+            layers: &enforcement.layers,
+            languages: Vec::new(),
+        };
+        let shown = table(&report, &enforcement, Paint::none());
+        assert_eq!(shown.matches(&long).count(), 2, "{shown}");
+        assert!(shown.contains("cpu limit     no       as for memory limit\n"), "{shown}");
+        assert!(shown.contains("mend: as for memory limit\n"), "{shown}");
     }
 }

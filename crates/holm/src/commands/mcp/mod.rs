@@ -3,6 +3,7 @@
 mod stdio;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use holm_engine::{Engine, EngineSettings};
 use holm_gateway::mcp::{self, Ended, StdioOptions};
@@ -34,13 +35,25 @@ async fn serve(
     default_template: Option<String>,
 ) -> Result<u8, Failure> {
     let mut signals = Signals::catch()?;
-    let shutdown = async move { signals.next().await };
+    let lost = Arc::new(AtomicBool::new(false));
+    let (launcher, note) = (driver.ended(), Arc::clone(&lost));
+    let shutdown = async move {
+        tokio::select! {
+            () = signals.next() => {}
+            // Nothing can be made any more. Who runs us starts us again.
+            () = launcher => note.store(true, Ordering::Release),
+        }
+    };
     let engine = Engine::new(Arc::new(driver), engine_settings);
     let options =
         StdioOptions { default_template, shutdown: Box::pin(shutdown), ..StdioOptions::default() };
     let (input, output) = (stdio::Input::new(), stdio::Output::new());
     let ended = mcp::serve_stdio(engine.clone(), options, input, output).await;
     engine.shutdown().await;
+    if lost.load(Ordering::Acquire) {
+        return Err(Failure::new("the launcher process has ended, and all sandboxes with it")
+            .hint("start holm mcp again; most clients do so by themselves or on request"));
+    }
     match ended {
         Ended::EndOfInput | Ended::Shutdown | Ended::OutputClosed => Ok(exit::SUCCESS),
         Ended::InputFailed(error) => {

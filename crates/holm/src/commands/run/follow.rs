@@ -233,6 +233,12 @@ fn resize(target: &Target) {
 /// Passes standard input on until its end, one part at a time: the guest answers when the command
 /// has taken it.
 async fn feed(target: &Target, pty: bool) {
+    // A job in the background of a shell, or below `timeout`: there is no input for it.
+    if terminal::is_anothers() {
+        tracing::debug!("the terminal belongs to another job; the command's input is empty");
+        let _ = target.guest.close_stdin(target.pid).await;
+        return;
+    }
     let mut parts = match stdio::read_stdin() {
         Ok(parts) => parts,
         Err(error) => {

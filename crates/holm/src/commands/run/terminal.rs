@@ -19,6 +19,12 @@ pub(super) fn wanted() -> bool {
             .is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
+/// True when standard input is our session's terminal and another group of processes has it: to
+/// read from it would stop this process, signals and timeout included.
+pub(super) fn is_anothers() -> bool {
+    rustix::termios::tcgetpgrp(stdin()).is_ok_and(|group| group != rustix::process::getpgrp())
+}
+
 /// The terminal's size, or the usual one where it does not know (0 × 0 confuses programs).
 pub(super) fn size() -> PtySize {
     match tcgetwinsize(stdout()) {

@@ -15,7 +15,7 @@ use holm_gateway::mcp::http::KEEP_ALIVE;
 use holm_gateway::mcp::http::sessions::SessionRules;
 use holm_gateway::mcp::{HttpOptions, McpFace, Server};
 use holm_gateway::rest::{RestFace, RestOptions};
-use holm_runtime::{Driver as _, Lifetime, LinuxDriver};
+use holm_runtime::{Lifetime, LinuxDriver};
 use tokio::sync::oneshot;
 
 use super::host;
@@ -129,7 +129,7 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
     tokio::select! {
         () = &mut ending => return Ok(exit::SUCCESS),
         () = signals.next() => {}
-        () = driver.gone() => {
+        () = driver.ended() => {
             return Err(Failure::new("the processes that make sandboxes were killed")
                 .hint("start holm again; it takes over the sandboxes, which go on"));
         }

@@ -207,7 +207,7 @@ static const struct { const char *name; attempt run; } ALL[] = {
     E(kill_init) E(stop_init) E(nice_up) E(realtime) E(oom_immune) E(core_pattern) E(modprobe_path) E(userns_knob) E(forward_knob) E(sysrq)
     E(uevent_helper) E(thp) E(release_agent) E(uid_map_self) E(setgroups_self) E(init_mem) E(init_mem_read) E(init_environ)
     E(init_exe_write) E(init_fd_list) E(init_oom) E(kcore) E(dev_mem) E(dev_kmsg) E(dev_fuse) E(dev_tun) E(dev_loop) E(dev_kvm) E(dev_vda)
-    E(debugfs) E(prlimit_init) E(setuid_root) E(setuid_unmapped) E(raise_capability) E(drop_no_new_privs) E(vhangup_)
+    E(debugfs) E(undump_init) E(secretmem) E(prlimit_init) E(setuid_root) E(setuid_unmapped) E(raise_capability) E(drop_no_new_privs) E(vhangup_)
     E(lookup_dcookie_) E(mbind_) E(move_pages_init) E(chroot_escape) E(suid_copy)
 };
 int main(void) {
