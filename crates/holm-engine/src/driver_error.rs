@@ -10,7 +10,7 @@ pub(crate) fn from_driver(error: DriverError) -> Error {
         DriverErrorKind::HostExhausted => ErrorKind::Capacity,
         DriverErrorKind::UnknownTemplate => ErrorKind::TemplateUnknown,
         DriverErrorKind::BadMount => ErrorKind::InvalidArgument,
-        DriverErrorKind::LauncherGone => ErrorKind::Unavailable,
+        DriverErrorKind::LauncherGone | DriverErrorKind::InUse => ErrorKind::Unavailable,
         DriverErrorKind::UnsafeDirectory | DriverErrorKind::Internal => ErrorKind::Internal,
     };
     let gone = error.kind == DriverErrorKind::LauncherGone;

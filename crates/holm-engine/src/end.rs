@@ -8,6 +8,7 @@ use serde_json::json;
 use tokio::time::{Instant, timeout};
 
 use crate::event::Happened;
+use crate::faults::Moment;
 use crate::sandbox::Sandbox;
 use crate::{Destroyed, EndReason, Ended, Engine, Error, ErrorKind, SandboxId, SandboxState};
 
@@ -15,7 +16,20 @@ use crate::{Destroyed, EndReason, Ended, Engine, Error, ErrorKind, SandboxId, Sa
 /// guest ends them at the same moment, so this is the time of one answer.
 pub(crate) const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Longest wait for one removal; the sweep tries again after it.
-const REMOVAL: Duration = Duration::from_secs(60);
+pub(crate) const REMOVAL: Duration = Duration::from_secs(60);
+
+/// The steps of an end, for [`crate::Faults`]: it is decided and recorded, everything is removed,
+/// that is recorded.
+const DECIDE: &str = "decide";
+const REMOVE: &str = "remove";
+const CLOSE: &str = "close";
+
+/// Names of the steps of an end, in order, for tests that stop at each of them.
+#[doc(hidden)]
+#[must_use]
+pub fn end_steps() -> Vec<&'static str> {
+    vec![DECIDE, REMOVE, CLOSE]
+}
 
 impl Engine {
     /// Destroys a sandbox and returns when nothing of it is left. Idempotent: destroying one that
@@ -77,7 +91,10 @@ impl Engine {
         }
         live.record.state = SandboxState::Deleting;
         live.record.ended = Some(ended);
+        let faults = &self.inner.settings.faults;
+        faults.check(DECIDE, Moment::Before)?;
         live.record = self.record_save(live.record, &[Happened::Ended(reason)]).await?;
+        faults.check(DECIDE, Moment::After)?;
         tracing::info!(id = %sandbox.id, %reason, "sandbox ends");
         sandbox.set(live);
         Ok(true)
@@ -102,6 +119,8 @@ impl Engine {
         if ended.reason == EndReason::Expired {
             let _ = timeout(LAST_WORDS, sandbox.quiet()).await;
         }
+        let faults = &self.inner.settings.faults;
+        faults.check(REMOVE, Moment::Before)?;
         let destroy = async {
             match sandbox.machine() {
                 Some(machine) => machine.destroy().await,
@@ -117,10 +136,13 @@ impl Engine {
             tracing::error!(id = %sandbox.id, internal, "removal failed; the sweep tries again");
             return Err(not_removed(&sandbox.id, internal));
         }
+        faults.check(REMOVE, Moment::After)?;
         let _decision = sandbox.decision.lock().await;
         let mut live = sandbox.live();
         live.record.state = ended.reason.final_state();
+        faults.check(CLOSE, Moment::Before)?;
         live.record = self.record_save(live.record, &[]).await?;
+        faults.check(CLOSE, Moment::After)?;
         // Out of the registry before anybody who waits is told, so that they see the history.
         self.inner.registry.remove(&sandbox.id);
         sandbox.set(live);

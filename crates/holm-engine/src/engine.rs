@@ -230,6 +230,22 @@ impl Engine {
         all
     }
 
+    /// Takes no new work, and lets go of everything: sandboxes that run go on where their driver
+    /// is outlived by them, for the next engine on the same store and node; elsewhere they end.
+    /// Calls under way should have come to their end before. Idempotent.
+    pub async fn leave(&self) {
+        if !self.inner.driver.outlived() {
+            return self.shutdown().await;
+        }
+        self.inner.closing.store(true, Ordering::SeqCst);
+        // What is half made or half removed; the next engine would finish it too.
+        if tokio::time::timeout(crate::end::REMOVAL, self.inner.tasks.idle()).await.is_err() {
+            tracing::warn!("something is still being removed; the next start goes on with it");
+        }
+        self.charge_all().await;
+        self.inner.driver.leave().await;
+    }
+
     pub(crate) fn refuse_when_closing(&self) -> Result<(), Error> {
         if self.inner.closing.load(Ordering::SeqCst) {
             let text = "holm is shutting down and takes no new work";

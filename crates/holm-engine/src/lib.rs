@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod adopt;
 mod audit;
 mod auth;
 mod caller;
@@ -61,6 +62,8 @@ pub use auth::Refusal;
 pub use caller::Caller;
 pub use counts::{BOUNDS_MS, Durations, Metrics};
 pub use create::FirstCall;
+#[doc(hidden)]
+pub use end::end_steps;
 pub use engine::Engine;
 pub use error::{Error, ErrorKind};
 pub use exec_stream::{ExecEvent, ExecStream};

@@ -120,7 +120,7 @@ impl Engine {
 
     /// Charges everything that runs up to now. What fails is made up for the next time: the mark
     /// has not moved.
-    async fn charge_all(&self) {
+    pub(crate) async fn charge_all(&self) {
         let mut paying = HashSet::new();
         let mut charges = JoinSet::new();
         for sandbox in self.running(|_| true) {

@@ -112,7 +112,7 @@ impl Plan {
 }
 
 /// The rules for an account: where it has a limit of its own, that holds, up to the service's.
-fn lifetimes(settings: &EngineSettings, account: &Account) -> LifetimeRules {
+pub(crate) fn lifetimes(settings: &EngineSettings, account: &Account) -> LifetimeRules {
     let rules = settings.lifetime;
     let own = account.limits.max_lifetime.unwrap_or(rules.max);
     let max = own.clamp(rules.min, rules.max);

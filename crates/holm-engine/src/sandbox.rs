@@ -246,6 +246,10 @@ impl Sandbox {
         let _ = self.measured.set(measured);
     }
 
+    pub fn measured(&self) -> Measured {
+        self.measured.get().cloned().unwrap_or_default()
+    }
+
     pub fn view(&self) -> SandboxView {
         let empty = Measured::default();
         view(&self.live().record, self.measured.get().unwrap_or(&empty))

@@ -69,9 +69,18 @@ pub struct EngineSettings {
     pub webhooks: Vec<String>,
     /// Namespace numbers of the host by name (`user`, `mnt` …); a sandbox must differ from them.
     pub host_namespaces: BTreeMap<String, u64>,
+    /// Time since some moment of this boot, by a clock that nobody can set; leases go on by it over
+    /// a restart of the engine.
+    pub clock: fn() -> Duration,
     /// Failures to inject, for tests.
     #[doc(hidden)]
     pub faults: Faults,
+}
+
+fn monotonic() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    // It never is before its beginning.
+    Duration::try_from(now).unwrap_or_default()
 }
 
 /// Empty where the system does not tell.
@@ -112,6 +121,7 @@ impl Default for EngineSettings {
             key_rate: Rate::UNLIMITED,
             webhooks: Vec::new(),
             host_namespaces: crate::measure::host_namespaces(),
+            clock: monotonic,
             faults: Faults::default(),
         }
     }

@@ -1,16 +1,17 @@
-//! The beginning of an engine: it tells its store that it is there, and sets right what an engine
-//! before it, on the same node, could not finish.
+//! The beginning of an engine: it tells its store that it is there, and goes on with what an engine
+//! before it, on the same node, has left (`adopt`).
 
-use holm_store::{Account, EndReason, Ended, Node, Record, SandboxState, StoreError};
+use holm_store::{Account, Node, StoreError};
 use jiff::Timestamp;
 
 use crate::{Caller, Engine, Error};
 
 impl Engine {
-    /// Makes the engine known to its store and settles what an earlier one of this node left
-    /// there: creates that did not end are taken back, sandboxes that nobody holds any more are
-    /// lost since they were last known to live. The first create does it by itself. Only one
-    /// engine at a time may use a node id.
+    /// Makes the engine known to its store and settles what an earlier one of this node left:
+    /// sandboxes that run are taken over with their leases, those whose lease has ended meanwhile
+    /// end, creates that did not end are taken back, sandboxes that are gone are lost since they
+    /// were last known to live, and what has no record is removed. The first create does it by
+    /// itself. Only one engine at a time may use a node id.
     ///
     /// # Errors
     /// `unavailable`, `internal`: it can be called again.
@@ -26,11 +27,7 @@ impl Engine {
             Ok(_) | Err(StoreError::Exists { .. }) => {}
             Err(error) => return Err(error.into()),
         }
-        for record in store.sandbox_alive_on(self.inner.settings.node).await? {
-            if self.inner.registry.get(&record.id).is_none() {
-                self.settle_left_over(record).await?;
-            }
-        }
+        self.settle_left_over().await?;
         crate::lease::start(self);
         crate::meter::start(self);
         Ok(())
@@ -45,29 +42,6 @@ impl Engine {
             last_seen: Timestamp::now(),
         };
         self.inner.store.node_seen(node).await?;
-        Ok(())
-    }
-
-    async fn settle_left_over(&self, mut record: Record) -> Result<(), Error> {
-        let id = record.id;
-        tracing::warn!(%id, state = %record.state, "left over by an engine before");
-        if record.state == SandboxState::Provisioning {
-            self.inner.store.sandbox_forget(id).await?;
-            return Ok(());
-        }
-        if record.ended.is_none() {
-            // It is charged as far as it was known to live, and no further.
-            let at = record.metered_until.or(record.ready_at).unwrap_or(record.created_at);
-            let reason = EndReason::Lost;
-            record.state = SandboxState::Deleting;
-            record.ended = Some(Ended { reason, at });
-            let what = crate::event::Happened::Ended(reason);
-            record = self.record_save(record, &[what]).await?;
-        }
-        if let Some(ended) = record.ended {
-            record.state = ended.reason.final_state();
-            self.record_save(record, &[]).await?;
-        }
         Ok(())
     }
 }

@@ -179,6 +179,9 @@ impl Build {
         live.record.state = SandboxState::Running;
         live.record.ready_at = Some(Timestamp::now());
         live.record.expires_at = Some(live.at(deadline));
+        if inner.driver.outlived() {
+            live.record.adoption = Some(self.adoption()?);
+        }
         // Nobody is told of a create that fails.
         let what = &[Happened::Created, Happened::Ready];
         live.record = self.engine.record_save(live.record, what).await?;
@@ -198,7 +201,7 @@ impl Build {
 
 impl Engine {
     /// Ends the sandbox when its PID 1 is gone although nobody wanted that.
-    fn watch(&self, sandbox: &Arc<Sandbox>) {
+    pub(crate) fn watch(&self, sandbox: &Arc<Sandbox>) {
         let engine = Arc::downgrade(&self.inner);
         let sandbox = Arc::clone(sandbox);
         tokio::spawn(async move {

@@ -1,5 +1,5 @@
 //! The builder: a short-lived child of the launcher that does one sandbox's slow steps with the
-//! host's privileges, clones PID 1 as the launcher's child, and ends. It undoes nothing itself:
+//! host's privileges, clones PID 1 (as the launcher's child, or for a service as nobody's), and ends. It undoes nothing itself:
 //! its descriptors go with it, and the launcher undoes the rest by name (`launcher::undo`).
 
 use std::ffi::CString;
@@ -18,7 +18,7 @@ use crate::driver::{DriverErrorKind, MountRo};
 use crate::failure::{Attempt, Failure};
 use crate::ids::IdMap;
 use crate::message::{Disk, Layer, Order, Preparation, Report, Tree};
-use crate::options::{DiskSize, Settings};
+use crate::options::{DiskSize, Lifetime, Settings};
 use crate::step::{Step, perform};
 use crate::sys::process::{Forked, Parentage, flag, fork_into};
 use crate::{jail, sys, template};
@@ -118,7 +118,12 @@ fn clone_init(plan: &Plan<'_>) -> Result<(i32, OwnedFd), Failure> {
     if let Some(owner) = plan.ids.owner() {
         act_as(owner)?;
     }
-    let forked = fork_into(NAMESPACES, Parentage::Sibling, into).map_err(no_namespaces);
+    let parentage = match plan.settings.lifetime {
+        Lifetime::Embedded => Parentage::Sibling,
+        // Nobody's, once we have left.
+        Lifetime::Detached => Parentage::Child,
+    };
+    let forked = fork_into(NAMESPACES, parentage, into).map_err(no_namespaces);
     if let Ok(Forked::Child) = forked {
         jail::main(&plan.init, &jail)
     }

@@ -57,6 +57,11 @@ impl Channel {
         self.send_bytes(bytes, &[], SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
     }
 
+    /// Sends bytes made by [`encode`].
+    pub fn send_encoded(&self, bytes: &[u8]) -> Result<(), Errno> {
+        self.send_bytes(bytes, &[], SendFlags::NOSIGNAL)
+    }
+
     fn send_bytes(
         &self,
         bytes: &[u8],
@@ -118,6 +123,24 @@ impl Channel {
         let message =
             serde_json::from_slice(&bytes[..received.bytes]).map_err(|_| Errno::BADMSG)?;
         Ok(Some((message, fds)))
+    }
+
+    /// True when the other end is closed.
+    pub fn is_closed(&self) -> bool {
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        self.poll_for_end(Some(&now))
+    }
+
+    /// Waits until the other end is closed, and reads nothing.
+    pub fn wait_for_end(&self) {
+        while !self.poll_for_end(None) {}
+    }
+
+    fn poll_for_end(&self, timeout: Option<&rustix::event::Timespec>) -> bool {
+        let mut ready = [rustix::event::PollFd::new(&self.fd, rustix::event::PollFlags::empty())];
+        // Interrupted is as good as not yet.
+        let _ = rustix::event::poll(&mut ready, timeout);
+        ready[0].revents().contains(rustix::event::PollFlags::HUP)
     }
 
     /// Says that we will send no more; what the other end sends still arrives.

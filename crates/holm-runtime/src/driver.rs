@@ -80,6 +80,29 @@ pub trait Driver: Send + Sync + 'static {
 
     /// Ends every sandbox and waits until nothing is left. Idempotent.
     fn shutdown(&self) -> BoxFuture<'_, ()>;
+
+    /// Sandboxes that a driver before this one has made and that were running when this one
+    /// started. Each is to be adopted: to be used, or to be destroyed.
+    fn left_over(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Takes one of them over. It may have died since; then [`Machine::exited`] says so. `None`
+    /// when there is none of that id.
+    fn adopt(&self, _id: &str) -> Option<Box<dyn Machine>> {
+        None
+    }
+
+    /// Whether sandboxes that run go on when this driver ends, for the next one to adopt.
+    fn outlived(&self) -> bool {
+        false
+    }
+
+    /// Lets go: sandboxes that run go on where they outlive their driver, and end where they do
+    /// not; what is half made is removed. Returns when that is done. Idempotent.
+    fn leave(&self) -> BoxFuture<'_, ()> {
+        self.shutdown()
+    }
 }
 
 /// One running sandbox.
@@ -157,6 +180,8 @@ pub enum DriverErrorKind {
     BadMount,
     /// The launcher is gone; the process must be restarted.
     LauncherGone,
+    /// Another holm has what this one needs for itself alone.
+    InUse,
     /// A directory of ours is not for us alone.
     UnsafeDirectory,
     /// Anything else.

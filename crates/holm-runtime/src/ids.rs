@@ -1,8 +1,10 @@
 //! User and group ids: an own range for each sandbox, or what an ordinary user may map.
 
 use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::fs::FlockOperation;
@@ -173,14 +175,40 @@ pub struct IdRanges {
     blocks: Vec<(u32, File)>,
     /// Ranges not in use. The one unused for the longest time comes first.
     free: std::collections::VecDeque<u32>,
+    /// The data directory of a service, whose sandboxes keep their ids when no lock is held.
+    service: Option<PathBuf>,
 }
 
 impl IdRanges {
+    /// For a launcher; `service` is the data directory where sandboxes outlive it.
+    pub fn new(service: Option<PathBuf>) -> Self {
+        Self { service, ..Self::default() }
+    }
+
+    /// Takes the range of a sandbox that an earlier launcher of this service has made.
+    pub fn take_over(&mut self, lock_dir: &Path, start: u32) -> Result<(), Failure> {
+        let block = start.saturating_sub(FIRST) / RANGE_LEN / BLOCK;
+        if !self.blocks.iter().any(|(ours, _)| *ours == block) {
+            private::make(lock_dir, Purpose::Locks)?;
+            let begin = std::time::Instant::now();
+            // A child of the earlier launcher may hold it for a moment longer.
+            while !self.try_block(lock_dir, block)? {
+                if begin.elapsed() > std::time::Duration::from_secs(1) {
+                    return Err(Failure::internal(format!("block {block} of ids is not free")));
+                }
+                std::thread::sleep(std::time::Duration::from_millis(2));
+            }
+            self.free.extend(ranges(block));
+        }
+        self.free.retain(|range| *range != start);
+        Ok(())
+    }
+
     /// Takes a range.
     pub fn take(&mut self, lock_dir: &Path) -> Result<u32, Failure> {
         if self.free.is_empty() {
             let block = self.lock_block(lock_dir)?;
-            self.free.extend((0..BLOCK).map(|n| FIRST + (block * BLOCK + n) * RANGE_LEN));
+            self.free.extend(ranges(block));
         }
         self.free.pop_front().ok_or_else(|| Failure::internal("no id range in a new block"))
     }
@@ -193,19 +221,8 @@ impl IdRanges {
     fn lock_block(&mut self, dir: &Path) -> Result<u32, Failure> {
         private::make(dir, Purpose::Locks)?;
         for block in 0..BLOCKS {
-            if self.blocks.iter().any(|(ours, _)| *ours == block) {
-                continue;
-            }
-            let file = File::options()
-                .create(true)
-                .truncate(false)
-                .write(true)
-                .mode(0o600)
-                .open(dir.join(block.to_string()))
-                .tried("open an id range lock")?;
-            // The file is never removed: a lock on a removed file would protect nothing.
-            if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                self.blocks.push((block, file));
+            let ours = self.blocks.iter().any(|(ours, _)| *ours == block);
+            if !ours && self.try_block(dir, block)? {
                 return Ok(block);
             }
         }
@@ -214,6 +231,40 @@ impl IdRanges {
             "All ranges of user ids are in use on this host; end other sandboxes first.",
         ))
     }
+
+    /// Takes a block unless it is another's: one who runs holds the lock, and a service whose
+    /// sandboxes run without it has left its name in the file.
+    fn try_block(&mut self, dir: &Path, block: u32) -> Result<bool, Failure> {
+        let mut file = File::options()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .mode(0o600)
+            .open(dir.join(block.to_string()))
+            .tried("open an id range lock")?;
+        // The file is never removed: a lock on a removed file would protect nothing.
+        if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Ok(false);
+        }
+        let mut name = Vec::new();
+        file.read_to_end(&mut name).tried("read an id range lock")?;
+        let own = self.service.as_ref().map(|dir| dir.as_os_str().as_bytes()).unwrap_or_default();
+        if name != own {
+            let service = Path::new(std::ffi::OsStr::from_bytes(&name));
+            if !name.is_empty() && crate::instance::any_keeps_sandboxes(service) {
+                return Ok(false);
+            }
+            file.set_len(0).tried("empty an id range lock")?;
+            file.write_all_at(own, 0).tried("write an id range lock")?;
+        }
+        self.blocks.push((block, file));
+        Ok(true)
+    }
+}
+
+fn ranges(block: u32) -> impl Iterator<Item = u32> {
+    (0..BLOCK).map(move |n| FIRST + (block * BLOCK + n) * RANGE_LEN)
 }
 
 #[cfg(test)]
@@ -237,6 +288,34 @@ mod tests {
         assert!(again.contains(&back), "a range that was given back is used again");
         assert_eq!(one.blocks.len(), blocks, "no new block while there are free ranges");
         drop((one, two));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn ids_of_a_service_stay_its_own_while_it_does_not_run() {
+        let dir = std::env::temp_dir().join(format!("holm-idkept-{}", std::process::id()));
+        let data = dir.join("data");
+        let kept = data.join("instances/a/sandboxes");
+        std::fs::create_dir_all(&kept).unwrap();
+        std::fs::write(kept.join("sandbox-0"), "").unwrap();
+        let mut service = IdRanges::new(Some(data.clone()));
+        let start = service.take(&dir).unwrap();
+        drop(service);
+        let mut other = IdRanges::default();
+        let theirs = other.take(&dir).unwrap();
+        assert!(theirs.abs_diff(start) >= BLOCK * RANGE_LEN, "{theirs} {start}");
+        let mut again = IdRanges::new(Some(data));
+        again.take_over(&dir, start).unwrap();
+        again.take_over(&dir, start + RANGE_LEN).unwrap();
+        for _ in 0..BLOCK - 2 {
+            let next = again.take(&dir).unwrap();
+            assert!(next >= start + 2 * RANGE_LEN && next < start + BLOCK * RANGE_LEN);
+        }
+        again.take_over(&dir, theirs).unwrap_err();
+        drop(again);
+        // Nothing of it is left: its ids are free.
+        std::fs::remove_dir_all(&kept).unwrap();
+        assert_eq!(IdRanges::default().take(&dir).unwrap(), start);
         std::fs::remove_dir_all(dir).unwrap();
     }
 

@@ -1,8 +1,10 @@
 //! One running holm on this machine: its directories, its lock, and what dead ones have left.
 //!
 //! Every holm has an id. The lock file of an id is held by the launcher for as long as it lives, so
-//! an id without a holder is dead, and whatever carries it may be removed by the next start. What
-//! carries it is written in the lock file itself: every further file would cost each start.
+//! an id without a holder is dead, and whatever carries it may be removed by the next start. Not so
+//! where sandboxes outlive their launcher: each has a record in its instance's directory, and while
+//! there is one the instance belongs to the next service of that data directory (`former`). What
+//! else carries an id is written in the lock file itself: every further file would cost each start.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -16,6 +18,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{self, Tree};
+use crate::driver::DriverErrorKind;
 use crate::failure::{Attempt, Failure};
 use crate::options::Settings;
 use crate::private::{self, Purpose};
@@ -30,6 +33,9 @@ pub(crate) struct Instance {
     /// Held until we are gone.
     lock: File,
 }
+
+/// Below an instance's directory, where its sandboxes outlive the launcher: their records.
+const KEPT: &str = "sandboxes";
 
 /// What the next start must know to remove what is left.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -51,6 +57,9 @@ impl Instance {
         private::make_new(&data_dir)?;
         let lock = open_lock(&data_dir).tried("make the instance's lock")?;
         hold(&lock).tried("lock the instance")?;
+        if settings.lifetime.is_detached() {
+            private::make_new(&data_dir.join(KEPT))?;
+        }
         let instance = Self { id, runtime_dir, data_dir, lock };
         instance.record(None)?;
         private::make_new(&instance.runtime_dir)?;
@@ -70,6 +79,11 @@ impl Instance {
             Record { runtime_dir: self.runtime_dir.clone(), cgroups: cgroups.unwrap_or_default() };
         let text = serde_json::to_vec(&record).tried("encode the record")?;
         self.lock.write_all_at(&text, 0).tried("write the record")
+    }
+
+    /// Where the record of a sandbox is kept.
+    pub(crate) fn kept(&self, name: &str) -> PathBuf {
+        self.data_dir.join(KEPT).join(name)
     }
 
     /// Removes its directories. Sandboxes are gone by now.
@@ -110,7 +124,7 @@ pub(crate) fn living(data_dir: &Path) -> Option<BTreeSet<String>> {
         let dir = entry.ok()?.path();
         if dir.is_dir() {
             let lock = open_lock(&dir).ok()?;
-            if hold(&lock).is_err() {
+            if keeps_sandboxes(&dir) || hold(&lock).is_err() {
                 living.insert(dir.file_name()?.to_str()?.to_owned());
             }
         }
@@ -129,13 +143,118 @@ pub(crate) fn sweep(settings: &Settings) -> Result<(), Failure> {
     for entry in list.flatten() {
         let dir = entry.path();
         if dir.is_dir()
+            && !keeps_sandboxes(&dir)
             && let Ok(lock) = open_lock(&dir)
             && hold(&lock).is_ok()
         {
-            remove_dead(&dir, &lock);
+            remove_dead(&dir, &lock, PATIENCE);
         }
     }
     Ok(())
+}
+
+/// True when an instance has sandboxes that outlive their launcher.
+fn keeps_sandboxes(dir: &Path) -> bool {
+    std::fs::read_dir(dir.join(KEPT)).is_ok_and(|mut list| list.next().is_some())
+}
+
+/// True when a service of this data directory has sandboxes, also while it does not run.
+pub(crate) fn any_keeps_sandboxes(data_dir: &Path) -> bool {
+    let list = std::fs::read_dir(data_dir.join("instances"));
+    list.is_ok_and(|list| list.flatten().any(|entry| keeps_sandboxes(&entry.path())))
+}
+
+/// Instances of the same data directory whose launcher is gone and whose sandboxes are not. Waits
+/// for launchers that are about to end. The caller is the one service of the data directory.
+pub(crate) fn former(settings: &Settings) -> Result<Vec<Former>, Failure> {
+    let all = settings.data_dir.join("instances");
+    let mut found = Vec::new();
+    if !all.is_dir() {
+        return Ok(found);
+    }
+    // Listed under the lock of all, so that none is about to get its own lock; waited for without
+    // it, because a launcher that is about to end may need it for that.
+    let guard = lock_all(&all)?;
+    let list: Vec<_> = std::fs::read_dir(&all).tried("list the instances")?.flatten().collect();
+    drop(guard);
+    for dir in list.iter().map(std::fs::DirEntry::path).filter(|dir| dir.join(KEPT).is_dir()) {
+        found.extend(Former::take(dir)?);
+    }
+    Ok(found)
+}
+
+/// An instance whose sandboxes were taken over.
+#[derive(Debug)]
+pub(crate) struct Former {
+    dir: PathBuf,
+    record: Record,
+    /// Held until nothing is left of it.
+    lock: File,
+}
+
+/// How long a launcher whose owner is gone may take to remove what is half made.
+const LAST_WORK: Duration = Duration::from_secs(60);
+
+impl Former {
+    fn take(dir: PathBuf) -> Result<Option<Self>, Failure> {
+        let lock = match open_lock(&dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            other => other.tried("open an instance's lock")?,
+        };
+        let start = std::time::Instant::now();
+        while hold(&lock).is_err() {
+            if start.elapsed() > LAST_WORK {
+                return Err(Failure::of(
+                    DriverErrorKind::Internal,
+                    "An earlier launcher of this data directory still runs and does not end.",
+                )
+                .because(dir.display()));
+            }
+            // There is no event for another process's lock that would not block for ever.
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        // It may have removed itself meanwhile.
+        if !dir.join(KEPT).is_dir() {
+            let _ = std::fs::remove_dir_all(&dir);
+            return Ok(None);
+        }
+        let record = Record::read(&lock);
+        Ok(Some(Self { dir, record, lock }))
+    }
+
+    /// The directory of its sandboxes' records.
+    pub(crate) fn kept_dir(&self) -> PathBuf {
+        self.dir.join(KEPT)
+    }
+
+    /// Kills and removes everything in its groups and sockets but what belongs to `names`. False
+    /// when something is not gone yet.
+    pub(crate) fn remove_others(&self, names: &BTreeSet<String>) -> bool {
+        let others = |path: &PathBuf| {
+            let stem = path.file_stem().and_then(|name| name.to_str());
+            stem.is_none_or(|name| !names.contains(name))
+        };
+        for entry in std::fs::read_dir(&self.record.runtime_dir).into_iter().flatten().flatten() {
+            if others(&entry.path()) {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
+        let mut gone = true;
+        for parent in &self.record.cgroups {
+            for group in cgroup::subgroups(parent).unwrap_or_default() {
+                if others(&group) {
+                    let _ = cgroup::kill_all(&group);
+                    gone &= cgroup::remove_dirs([group.as_path()]).unwrap_or(false);
+                }
+            }
+        }
+        gone
+    }
+
+    /// Removes what is left of it. Its sandboxes are gone by now.
+    pub(crate) fn remove(&self) {
+        remove_dead(&self.dir, &self.lock, Duration::ZERO);
+    }
 }
 
 /// How long a sweep waits for killed processes to go.
@@ -151,12 +270,12 @@ impl Record {
     }
 }
 
-fn remove_dead(dir: &Path, lock: &File) {
+fn remove_dead(dir: &Path, lock: &File, patience: Duration) {
     let record = Record::read(lock);
     let start = std::time::Instant::now();
     let mut pause = Duration::from_millis(1);
     while !remove_groups(&record.cgroups) {
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() >= patience {
             // The directory stays, so that the next start tries again.
             return;
         }

@@ -14,6 +14,7 @@ mod helper;
 pub mod ids;
 mod instance;
 mod jail;
+mod kept;
 pub mod launcher;
 mod linux;
 mod message;
@@ -30,6 +31,6 @@ pub use driver::{
     Machine, MountRo, SandboxSpec, Shape, Usage,
 };
 pub use linux::{Launching, LinuxDriver};
-pub use options::LinuxOptions;
+pub use options::{Lifetime, LinuxOptions};
 pub use private::make_data_dir;
 pub use step::{Fault, FaultMode, Step, When};

@@ -33,6 +33,12 @@ pub(crate) enum Request {
 pub(crate) enum Event {
     /// Answer to `Start`.
     Ready(Facts),
+    /// From the keeper: there is a launcher. Descriptor: its control socket.
+    Launcher { pid: u32 },
+    /// After `Ready`: a sandbox of a launcher before this one that still runs.
+    Found(Created),
+    /// After the last `Found`.
+    FoundAll,
     /// Answer to `Start` when that is impossible.
     Unusable(Failure),
     /// Answer to `Try`: what failed.
@@ -142,4 +148,6 @@ pub(crate) enum Answer {
     Starting,
     /// A step failed; PID 1 is leaving.
     Failed(Failure),
+    /// A test wants the launcher to do this, which PID 1 has no power to.
+    Fault(crate::step::FaultMode),
 }

@@ -19,6 +19,8 @@ pub struct LinuxOptions {
     pub data_dir: Option<PathBuf>,
     /// Where sockets live; the default depends on the user.
     pub runtime_dir: Option<PathBuf>,
+    /// Whether sandboxes end with their owner.
+    pub lifetime: Lifetime,
     /// Sandboxes kept ready with nobody in them, so that a create is quick.
     pub blanks: usize,
     /// Make new ones when they are taken. Not so for a `holm run`, whose one sandbox is begun as a
@@ -46,6 +48,7 @@ impl LinuxOptions {
             forked_with: None,
             data_dir: None,
             runtime_dir: None,
+            lifetime: Lifetime::Embedded,
             blanks: 2,
             refill: true,
             blank: Shape {
@@ -73,6 +76,7 @@ impl LinuxOptions {
         Settings {
             data_dir: self.data_dir(),
             runtime_dir: self.runtime_dir.clone().unwrap_or_else(|| default_dir(Place::Runtime)),
+            lifetime: self.lifetime,
             blanks: self.blanks,
             refill: self.refill,
             blank: self.blank,
@@ -84,11 +88,28 @@ impl LinuxOptions {
     }
 }
 
+/// Whether sandboxes end with the process that asked for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Lifetime {
+    /// They do, however it ends.
+    Embedded,
+    /// They go on when it ends, and when the launcher does; the next driver with the same data
+    /// directory takes them over. There is one such driver at a time for a data directory.
+    Detached,
+}
+
+impl Lifetime {
+    pub(crate) fn is_detached(self) -> bool {
+        self == Self::Detached
+    }
+}
+
 /// What the launcher is told at its start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Settings {
     pub data_dir: PathBuf,
     pub runtime_dir: PathBuf,
+    pub lifetime: Lifetime,
     pub blanks: usize,
     pub refill: bool,
     pub blank: Shape,

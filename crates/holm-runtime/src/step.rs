@@ -1,14 +1,20 @@
 //! The steps of which a sandbox is made. Each has an undo (`launcher::undo`), which is also what
 //! ends a running sandbox and what cleans up after a crash: one way out for all.
 
+use std::cell::RefCell;
+
 use serde::{Deserialize, Serialize};
 
+use crate::channel::Channel;
 use crate::failure::Failure;
+use crate::message::Answer;
 
 /// A step, in the order in which they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
+    /// Launcher: what the next one must know, on disk. The last thing that is removed.
+    Record,
     /// Builder: the template's tree and the list of hidden files are there and fresh.
     Template,
     /// Builder: the sandbox's cgroups.
@@ -35,6 +41,8 @@ pub enum Step {
     Loopback,
     /// PID 1: the new root, the old one gone.
     Pivot,
+    /// Launcher: PID 1 is named in the record, before it can become the guest.
+    Enter,
     /// Launcher: the limits that were asked for.
     Limits,
     /// Launcher: the guest's socket.
@@ -51,11 +59,14 @@ pub enum Step {
     Exec,
     /// A helper of the launcher: the host name of a sandbox that was a blank.
     Name,
+    /// Launcher: the record says whose it is now.
+    Owner,
 }
 
 impl Step {
     /// All steps, in order.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 24] = [
+        Self::Record,
         Self::Template,
         Self::Cgroup,
         Self::Image,
@@ -69,6 +80,7 @@ impl Step {
         Self::Kernel,
         Self::Loopback,
         Self::Pivot,
+        Self::Enter,
         Self::Limits,
         Self::Socket,
         Self::Identity,
@@ -77,6 +89,7 @@ impl Step {
         Self::Seccomp,
         Self::Exec,
         Self::Name,
+        Self::Owner,
     ];
 }
 
@@ -91,12 +104,14 @@ pub struct Fault {
     pub mode: FaultMode,
 }
 
-/// Before or after a step's work.
+/// Before or after a step's work, or its undo's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum When {
     Before,
     After,
+    BeforeUndo,
+    AfterUndo,
 }
 
 /// What an injected fault does.
@@ -108,6 +123,10 @@ pub enum FaultMode {
     KillSelf,
     /// The launcher is killed.
     KillLauncher,
+    /// The driver's owner is killed, the process of that number.
+    KillOwner(i32),
+    /// Both.
+    KillBoth(i32),
 }
 
 /// Runs one step and, in tests, lets it fail.
@@ -122,25 +141,59 @@ pub fn perform<T>(
     Ok(value)
 }
 
-fn inject(fault: Option<Fault>, step: Step, when: When) -> Result<(), Failure> {
+/// Lets a test's fault happen if this is its moment.
+pub(crate) fn inject(fault: Option<Fault>, step: Step, when: When) -> Result<(), Failure> {
     let Some(fault) = fault.filter(|fault| fault.step == step && fault.when == when) else {
         return Ok(());
     };
-    use rustix::process::{Signal, getpid, getppid, kill_process};
-    match (fault.mode, getppid()) {
-        (FaultMode::Error, _) => {
-            return Err(Failure::internal("fault asked for by a test").in_step(step));
+    if fault.mode == FaultMode::Error {
+        return Err(Failure::internal("fault asked for by a test").in_step(step));
+    }
+    // PID 1 of a namespace can kill nobody outside of it: it has it done and stays where it is.
+    let done = LINE.with_borrow(|line| {
+        let line = line.as_ref().filter(|_| fault.mode != FaultMode::KillSelf)?;
+        line.send(&Answer::Fault(fault.mode), &[]).ok()?;
+        if !matches!(fault.mode, FaultMode::KillOwner(_)) {
+            line.wait_for_end();
         }
-        (FaultMode::KillLauncher, Some(launcher)) if !is_launcher() => {
-            let _ = kill_process(launcher, Signal::KILL);
-        }
-        // PID 1 of a namespace sees no parent and cannot kill itself by signal: it leaves.
-        (FaultMode::KillSelf, _) | (FaultMode::KillLauncher, _) => {
-            let _ = kill_process(getpid(), Signal::KILL);
-            crate::sys::process::exit_now(86);
-        }
+        Some(())
+    });
+    if done.is_none() {
+        happen(fault.mode);
     }
     Ok(())
+}
+
+/// Kills whom a fault wants killed; for those of our processes that see the host's.
+pub(crate) fn happen(mode: FaultMode) {
+    use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
+    if let FaultMode::KillOwner(owner) | FaultMode::KillBoth(owner) = mode
+        && let Some(owner) = Pid::from_raw(owner)
+    {
+        let _ = kill_process(owner, Signal::KILL);
+    }
+    if matches!(mode, FaultMode::KillOwner(_)) {
+        return;
+    }
+    if let FaultMode::KillLauncher | FaultMode::KillBoth(_) = mode
+        && let Some(launcher) = getppid()
+        && !is_launcher()
+    {
+        let _ = kill_process(launcher, Signal::KILL);
+    }
+    let _ = kill_process(getpid(), Signal::KILL);
+    // PID 1 of a namespace cannot kill itself by signal: it leaves.
+    crate::sys::process::exit_now(86);
+}
+
+thread_local! {
+    static LINE: RefCell<Option<Channel>> = const { RefCell::new(None) };
+}
+
+/// For PID 1: how it reaches the launcher when a test wants that killed.
+pub(crate) fn call_through(channel: &Channel) {
+    let copy = rustix::io::fcntl_dupfd_cloexec(channel, 3).map(Channel::from_fd);
+    LINE.set(copy.ok());
 }
 
 /// Builders are the launcher's children and share its program's arguments; only the launcher holds

@@ -26,7 +26,7 @@ pub struct EnvVar {
 pub const DATA_DIR: EnvVar = EnvVar {
     name: "HOLM_DATA_DIR",
     aliases: &[],
-    commands: &["run", "mcp", "serve", "doctor", "config", "account", "key"],
+    commands: &["run", "mcp", "serve", "drain", "doctor", "config", "account", "key"],
     flag: Some("--data-dir"),
     doc: "Directory for disk images and layers. Default: `/var/lib/holm` for root, else \
           `$XDG_DATA_HOME/holm` or `~/.local/share/holm`.",
@@ -36,7 +36,7 @@ pub const DATA_DIR: EnvVar = EnvVar {
 pub const RUNTIME_DIR: EnvVar = EnvVar {
     name: "HOLM_RUNTIME_DIR",
     aliases: &[],
-    commands: &["run", "mcp", "serve", "doctor"],
+    commands: &["run", "mcp", "serve", "drain", "doctor"],
     flag: None,
     doc: "Directory for sockets; its path must be short. Default: `/run/holm` for root, else \
           `$XDG_RUNTIME_DIR/holm` or `/tmp/holm-UID`.",
@@ -46,7 +46,7 @@ pub const RUNTIME_DIR: EnvVar = EnvVar {
 pub const LOG: EnvVar = EnvVar {
     name: "HOLM_LOG",
     aliases: &[],
-    commands: &["run", "mcp", "serve", "doctor"],
+    commands: &["run", "mcp", "serve", "drain", "doctor"],
     flag: None,
     doc: "What to log to standard error: `off`, `error`, `warn`, `info`, `debug`, `trace`, or a \
           list such as `info,holm_engine=debug`. Default: `warn` for `mcp`, `info` for \
@@ -66,7 +66,7 @@ pub const LOG_FORMAT: EnvVar = EnvVar {
 pub const CONFIG: EnvVar = EnvVar {
     name: "HOLM_CONFIG",
     aliases: &[],
-    commands: &["serve", "config", "account", "key"],
+    commands: &["serve", "drain", "config", "account", "key"],
     flag: Some("--config"),
     doc: "Settings file of the service. Default: `config.toml` in the data directory, if it is \
           there. Every setting is in [settings](settings.md).",
@@ -113,10 +113,20 @@ pub const PORT: EnvVar = EnvVar {
 pub const DATABASE: EnvVar = EnvVar {
     name: "HOLM_DATABASE",
     aliases: &[],
-    commands: &["serve", "config", "account", "key"],
+    commands: &["serve", "drain", "config", "account", "key"],
     flag: Some("--database"),
     doc: "Where the service keeps accounts, keys, sandboxes and the ledger: `sqlite` (a file in \
           the data directory) or `postgres://user:password@host:port/database`. Default: `sqlite`.",
+};
+
+/// What becomes of sandboxes when the service is stopped.
+pub const ON_STOP: EnvVar = EnvVar {
+    name: "HOLM_ON_STOP",
+    aliases: &[],
+    commands: &["serve", "config"],
+    flag: Some("--on-stop"),
+    doc: "What becomes of sandboxes when the service is stopped: `keep` (they go on, and the next \
+          start takes them over) or `end`. Default: `keep`.",
 };
 
 /// The one token of the service.
@@ -231,7 +241,7 @@ pub const NO_PROXY: EnvVar = EnvVar {
 pub const NO_COLOR: EnvVar = EnvVar {
     name: "NO_COLOR",
     aliases: &[],
-    commands: &["run", "mcp", "serve", "doctor"],
+    commands: &["run", "mcp", "serve", "drain", "doctor"],
     flag: None,
     doc: "Any value turns colours off. Colours are used on terminals only.",
 };
@@ -276,6 +286,7 @@ pub const ALL: &[EnvVar] = &[
     BIND,
     PORT,
     DATABASE,
+    ON_STOP,
     AUTH_TOKEN,
     ALLOWED_ORIGINS,
     WEBHOOK_URLS,

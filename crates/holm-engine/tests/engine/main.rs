@@ -2,6 +2,7 @@
 //! life, leases, limits and hostile guests.
 
 mod account;
+mod adopt;
 mod calls;
 mod code;
 mod create;

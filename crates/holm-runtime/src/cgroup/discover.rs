@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{Tree, v1, v2};
+use crate::options::Lifetime;
 
 /// What was found.
 #[derive(Debug)]
@@ -29,32 +30,39 @@ pub(super) struct Hierarchy {
 /// Looks for a place for groups named `name`, and makes the parents there. The old interface is
 /// preferred where it has the controllers, because then the unified one has none.
 #[must_use]
-pub fn discover(name: &str) -> Found {
+pub fn discover(name: &str, lifetime: Lifetime) -> Found {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let found = hierarchies(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"));
     let mut problems = Vec::new();
-    let old = find_v1(&found, name, &mut problems);
+    let place = Place { name, lifetime };
+    let old = find_v1(&found, &place, &mut problems);
     if let Some(tree) = old {
         return Found { tree: Some(Tree::V1(tree)), problems };
     }
     let tree = found
         .iter()
         .find(|hierarchy| hierarchy.controllers.is_empty())
-        .and_then(|unified| find_v2(unified, name, &mut problems));
+        .and_then(|unified| find_v2(unified, &place, &mut problems));
     if tree.is_none() && problems.is_empty() {
         problems.push("no cgroup hierarchy with a memory or pids controller is mounted".into());
     }
     Found { tree: tree.map(Tree::V2), problems }
 }
 
-fn find_v1(found: &[Hierarchy], name: &str, problems: &mut Vec<String>) -> Option<v1::Tree> {
+/// The parent's name, and what it is for.
+struct Place<'a> {
+    name: &'a str,
+    lifetime: Lifetime,
+}
+
+fn find_v1(found: &[Hierarchy], place: &Place<'_>, problems: &mut Vec<String>) -> Option<v1::Tree> {
     let mut parents = BTreeMap::new();
     for controller in v1::CONTROLLERS {
         let Some(hierarchy) = found.iter().find(|h| h.controllers.iter().any(|c| c == controller))
         else {
             continue;
         };
-        match claim(hierarchy, name, make_dir) {
+        match claim(hierarchy, place, make_dir) {
             Ok(dir) => drop(parents.insert(controller.to_owned(), dir)),
             Err(error) => problems.push(format!("cgroup v1 {controller}: {error}")),
         }
@@ -68,7 +76,7 @@ fn find_v1(found: &[Hierarchy], name: &str, problems: &mut Vec<String>) -> Optio
     useful.then_some(v1::Tree { parents })
 }
 
-fn find_v2(unified: &Hierarchy, name: &str, problems: &mut Vec<String>) -> Option<v2::Tree> {
+fn find_v2(unified: &Hierarchy, place: &Place<'_>, problems: &mut Vec<String>) -> Option<v2::Tree> {
     let wanted = ["cpu", "memory", "pids"];
     let offered = std::fs::read_to_string(unified.own.join("cgroup.controllers"))
         .or_else(|_| std::fs::read_to_string(unified.top.join("cgroup.controllers")))
@@ -79,7 +87,7 @@ fn find_v2(unified: &Hierarchy, name: &str, problems: &mut Vec<String>) -> Optio
         problems.push("cgroup v2 offers none of cpu, memory, pids here".into());
         return None;
     }
-    let made = claim(unified, name, |dir| {
+    let made = claim(unified, place, |dir| {
         // A group with processes cannot hand controllers down, so this fails in our own group
         // unless it is the root; then one further up is tried.
         if let Some(parent) = dir.parent() {
@@ -97,15 +105,16 @@ fn find_v2(unified: &Hierarchy, name: &str, problems: &mut Vec<String>) -> Optio
     }
 }
 
-/// Tries to make `name` in our own group, then in each one above it.
+/// Tries to make the parent in our own group, then in each one above it. What is to outlive us is
+/// as far up as may be: whoever ends our group, or starts us anew in it, must not meet it there.
 fn claim(
     hierarchy: &Hierarchy,
-    name: &str,
+    place: &Place<'_>,
     make: impl Fn(&Path) -> io::Result<()>,
 ) -> io::Result<PathBuf> {
     let mut first_error = None;
-    for place in hierarchy.own.ancestors().take_while(|dir| dir.starts_with(&hierarchy.top)) {
-        let dir = place.join(name);
+    for above in places(hierarchy, place.lifetime) {
+        let dir = above.join(place.name);
         match make(&dir) {
             Ok(()) => return Ok(dir),
             Err(error) => {
@@ -115,6 +124,16 @@ fn claim(
         }
     }
     Err(first_error.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
+}
+
+/// Groups in which the parent may be, the best first.
+pub(super) fn places(hierarchy: &Hierarchy, lifetime: Lifetime) -> Vec<&Path> {
+    let mut all: Vec<&Path> =
+        hierarchy.own.ancestors().take_while(|dir| dir.starts_with(&hierarchy.top)).collect();
+    if lifetime.is_detached() {
+        all.reverse();
+    }
+    all
 }
 
 fn make_dir(dir: &Path) -> io::Result<()> {

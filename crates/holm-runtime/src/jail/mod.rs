@@ -22,6 +22,7 @@ use crate::driver::DriverErrorKind;
 use crate::failure::{Attempt, Failure};
 use crate::ids::IdMap;
 use crate::message::{Answer, Identity, Order, Preparation};
+use crate::options::Lifetime;
 use crate::seccomp::Program;
 use crate::step::{Fault, Step, perform};
 use crate::sys;
@@ -30,6 +31,7 @@ use crate::sys;
 pub(crate) struct Start<'a> {
     /// Into its groups; the unified hierarchy takes PID 1 in as it is born.
     pub doors: Vec<File>,
+    pub lifetime: Lifetime,
     pub fault: Option<Fault>,
     pub filter: &'a Program,
 }
@@ -40,6 +42,9 @@ pub(crate) fn main(channel: &Channel, start: &Start<'_>) -> ! {
     let kept: Vec<_> = [0, 1, 2, channel.as_raw_fd()].into_iter().chain(doors).collect();
     sys::fds::close_others(&kept);
     let _ = rustix::thread::set_name(c"holm-blank");
+    if start.fault.is_some() {
+        crate::step::call_through(channel);
+    }
     let failure = match become_guest(channel, start) {
         Ok(never) => match never {},
         Err(failure) => failure,
@@ -62,7 +67,10 @@ fn become_guest(channel: &Channel, start: &Start<'_>) -> Result<Never, Failure> 
         (other, _) => return Err(unexpected(&other)),
     };
     take_ids(preparation.ids)?;
-    die_with_launcher(channel)?;
+    match start.lifetime {
+        Lifetime::Embedded => die_with_launcher(channel)?,
+        Lifetime::Detached => leave_with_launcher(channel),
+    }
     confine::shared_counters(preparation.ids)?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let mounts = prepare(fault, &preparation, fds)?;
@@ -144,15 +152,16 @@ fn take_ids(ids: IdMap) -> Result<(), Failure> {
 fn die_with_launcher(channel: &Channel) -> Result<(), Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .tried("ask to die with the launcher")?;
-    // The launcher may have died before. Its descriptors are closed before its children learn of
-    // its death, so in that case the channel shows it now.
-    let mut ready = [rustix::event::PollFd::new(channel, rustix::event::PollFlags::empty())];
-    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-    rustix::event::poll(&mut ready, Some(&now)).tried("look for the launcher")?;
-    if ready[0].revents().contains(rustix::event::PollFlags::HUP) {
+    leave_with_launcher(channel);
+    Ok(())
+}
+
+/// The launcher may have died before. Its descriptors are closed before its children learn of its
+/// death, so in that case the channel shows it now.
+fn leave_with_launcher(channel: &Channel) {
+    if channel.is_closed() {
         sys::process::exit_now(0);
     }
-    Ok(())
 }
 
 /// The failure for a layer of isolation that the host does not give.

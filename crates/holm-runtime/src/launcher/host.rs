@@ -9,7 +9,7 @@ use crate::disk_ahead::DiskAhead;
 use crate::failure::{Attempt, Failure};
 use crate::helper;
 use crate::ids::{self, IdMap, IdRanges};
-use crate::instance::{self, Instance};
+use crate::instance::{self, Former, Instance};
 use crate::message::Facts;
 use crate::options::Settings;
 use crate::seccomp::Program;
@@ -17,6 +17,7 @@ use crate::sys;
 
 use super::guest;
 use super::janitor::Janitor;
+use super::watch::Watch;
 
 /// Facts and helpers.
 pub(super) struct Host {
@@ -30,6 +31,12 @@ pub(super) struct Host {
     program: &'static [u8],
     sealed: Option<OwnedFd>,
     pub ranges: IdRanges,
+    /// What earlier launchers of this service have left, until nothing is left of that.
+    pub former: Vec<Option<Former>>,
+    /// For PID 1s that are not our children.
+    watch: Option<Watch>,
+    /// There are sandboxes that go on without us.
+    pub keeps: bool,
     machine_root: bool,
     /// The launcher's own UTS namespace, where it may enter others.
     pub own_uts: Option<OwnedFd>,
@@ -64,11 +71,13 @@ impl Host {
             true => DiskAhead::start(&settings.data_dir, settings.blank, settings.fault),
             false => None,
         };
+        let detached = settings.lifetime.is_detached();
+        let former = if detached { instance::former(&settings)? } else { Vec::new() };
         let instance = Instance::new(&settings)?;
         let found = if settings.without_cgroups {
             cgroup::Found { tree: None, problems: vec!["turned off by an option".into()] }
         } else {
-            cgroup::discover(&instance.cgroup_name())
+            cgroup::discover(&instance.cgroup_name(), settings.lifetime)
         };
         instance.record(found.tree.as_ref())?;
         Ok(Self {
@@ -79,7 +88,10 @@ impl Host {
             disk,
             program,
             sealed: None,
-            ranges: IdRanges::default(),
+            ranges: IdRanges::new(detached.then(|| settings.data_dir.clone())),
+            former: former.into_iter().map(Some).collect(),
+            watch: if detached { Some(Watch::new()?) } else { None },
+            keeps: false,
             own_uts: super::namer::own_uts(machine_root)?,
             machine_root,
             disk_ahead,
@@ -141,12 +153,29 @@ impl Host {
             .collect()
     }
 
+    /// Takes note of processors that a sandbox of an earlier launcher has.
+    pub(super) fn use_cpus(&mut self, cpus: &[usize]) {
+        for (cpu, used) in &mut self.cpu_use {
+            *used += u32::from(cpus.contains(cpu));
+        }
+    }
+
     pub(super) fn release_cpus(&mut self, cpus: &[usize]) {
         for (cpu, used) in &mut self.cpu_use {
             if cpus.contains(cpu) {
                 *used = used.saturating_sub(1);
             }
         }
+    }
+
+    /// Has the end of a PID 1 that is not our child told, where there are such.
+    pub(super) fn watch(&self, init: &OwnedFd, number: u64) -> Result<(), Failure> {
+        self.watch.as_ref().map_or(Ok(()), |watch| watch.add(init, number))
+    }
+
+    /// The descriptor to wait for.
+    pub(super) fn watched(&self) -> Option<&Watch> {
+        self.watch.as_ref()
     }
 
     /// Has a disk's file system given up and unmounted, which may take a while: handed over when
@@ -232,6 +261,9 @@ impl Host {
     /// Removes everything that belongs to this instance.
     pub(super) fn close(&mut self) {
         self.finish_disks();
+        if self.keeps {
+            return;
+        }
         if let Some(tree) = &self.cgroups {
             // All groups below are gone; what cannot be removed, the next start removes.
             let _ = cgroup::remove_dirs(tree.dirs());

@@ -2,13 +2,16 @@
 //! for what is slow, is the parent of every PID 1, and is the one place where sandboxes are undone.
 //! When its control socket closes it removes everything and ends.
 
+mod adopt;
 mod guest;
 mod host;
 mod janitor;
+mod keeper;
 mod namer;
 mod slot;
 mod start;
 mod undo;
+mod watch;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -29,7 +32,6 @@ use slot::{Order, Slot};
 /// Runs the launcher on the socket at descriptor 3. `guest` is the program of PID 1.
 pub fn main(guest: &'static [u8]) -> ! {
     sys::signals::ignore_requests();
-    crate::step::this_is_the_launcher();
     // A session of its own, so that no terminal's signal reaches it. It fails only for a group
     // leader, which has no need of it.
     let _ = rustix::process::setsid();
@@ -41,15 +43,10 @@ pub fn main(guest: &'static [u8]) -> ! {
     }
     let control = Channel::from_fd(control);
     let event = match control.receive::<Request>() {
-        Ok(Some((Request::Start(settings), _))) => {
-            match Launcher::start(*settings, guest, &control) {
-                Ok(mut launcher) => {
-                    launcher.run();
-                    sys::process::exit_now(0)
-                }
-                Err(failure) => Event::Unusable(failure),
-            }
+        Ok(Some((Request::Start(settings), _))) if settings.lifetime.is_detached() => {
+            keeper::keep(&control, *settings, guest)
         }
+        Ok(Some((Request::Start(settings), _))) => serve(&control, *settings, guest),
         Ok(Some((Request::Try, _))) => Event::Tried(crate::doctor::try_namespaces()),
         _ => sys::process::exit_now(2),
     };
@@ -57,8 +54,21 @@ pub fn main(guest: &'static [u8]) -> ! {
     sys::process::exit_now(0)
 }
 
+/// Is the launcher of whoever holds the other end.
+fn serve(control: &Channel, settings: crate::options::Settings, guest: &'static [u8]) -> ! {
+    crate::step::this_is_the_launcher();
+    match Launcher::start(settings, guest, control) {
+        Ok(mut launcher) => launcher.run(),
+        Err(failure) => drop(control.send(&Event::Unusable(failure), &[])),
+    }
+    sys::process::exit_now(0)
+}
+
 /// How soon something that was still in use is tried again.
 const RETRY: Duration = Duration::from_millis(1);
+
+/// How long a launcher without an owner goes on removing what another one could remove.
+const LAST_WORK: Duration = Duration::from_secs(30);
 
 /// The state of the launcher.
 struct Launcher<'a> {
@@ -75,6 +85,7 @@ struct Launcher<'a> {
     closing: bool,
     /// The owner is gone.
     orphaned: bool,
+    orphaned_since: Option<Instant>,
     /// A blank could not be made; none is tried until a sandbox was.
     blanks_fail: bool,
     last_request: Instant,
@@ -99,10 +110,14 @@ impl<'a> Launcher<'a> {
             shutdown: Vec::new(),
             closing: false,
             orphaned: false,
+            orphaned_since: None,
             blanks_fail: false,
             last_request: Instant::now(),
         };
         launcher.tell(&Event::Ready(launcher.host.facts()));
+        if launcher.host.settings.lifetime.is_detached() {
+            launcher.take_over()?;
+        }
         launcher.host.sweep_others();
         Ok(launcher)
     }
@@ -113,7 +128,7 @@ impl<'a> Launcher<'a> {
             self.host.look_if_due();
             self.advance();
             self.host.hand_over_disks();
-            if self.orphaned && self.slots.is_empty() {
+            if self.orphaned && (self.slots.is_empty() || self.is_late()) {
                 self.host.close();
                 return;
             }
@@ -121,11 +136,22 @@ impl<'a> Launcher<'a> {
         }
     }
 
+    /// True when something that is to be removed has taken so long that the next launcher, which
+    /// waits for us, shall try.
+    fn is_late(&mut self) -> bool {
+        let late = self.orphaned_since.is_some_and(|since| since.elapsed() > LAST_WORK)
+            && self.host.settings.lifetime.is_detached();
+        // Its records stay.
+        self.host.keeps |= late;
+        late
+    }
+
     /// Sleeps until something happens, and takes note of it.
     fn wait(&mut self) {
         enum Source {
             Control,
             Exits,
+            Watch,
             Report(u64),
             Init(u64),
         }
@@ -136,6 +162,10 @@ impl<'a> Launcher<'a> {
             flags.set(PollFlags::OUT, !self.unsent.is_empty());
             sources.push(Source::Control);
             fds.push(PollFd::new(self.control, flags));
+        }
+        if let Some(watch) = self.host.watched() {
+            sources.push(Source::Watch);
+            fds.push(PollFd::new(watch, PollFlags::IN));
         }
         for (id, slot) in &self.slots {
             if let Some(report) = &slot.report {
@@ -149,7 +179,8 @@ impl<'a> Launcher<'a> {
         }
         // Removing a cgroup is the one thing without an event of its own.
         let retry = self.slots.values().any(|slot| slot.retry).then_some(RETRY);
-        let later = [self.host.until_next_look(), self.until_refill()];
+        let last = self.orphaned_since.map(|_| LAST_WORK);
+        let later = [self.host.until_next_look(), self.until_refill(), last];
         let timeout = retry.or_else(|| later.into_iter().flatten().min());
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
@@ -166,6 +197,7 @@ impl<'a> Launcher<'a> {
         for source in ready {
             match source {
                 Source::Exits => self.reap(),
+                Source::Watch => self.note_gone(),
                 Source::Control => self.serve_owner(),
                 Source::Report(id) => self.read_report(id),
                 Source::Init(id) => self.read_init(id),
@@ -183,9 +215,10 @@ impl<'a> Launcher<'a> {
                 // The owner is gone, or sends what no owner sends.
                 Ok(None) | Err(_) => {
                     self.orphaned = true;
+                    self.orphaned_since = Some(Instant::now());
                     // Whoever reads what the owner wrote there must not wait for us.
                     sys::fds::silence();
-                    self.end_all();
+                    self.let_go();
                     return;
                 }
             }
@@ -278,6 +311,19 @@ impl<'a> Launcher<'a> {
         }
     }
 
+    /// Takes note of PID 1s that are gone and were not our children.
+    fn note_gone(&mut self) {
+        let gone = self.host.watched().map(watch::Watch::gone).unwrap_or_default();
+        for id in gone {
+            let Some(slot) = self.slots.get_mut(&id) else { continue };
+            slot.init_gone = true;
+            if slot.running && !slot.ending {
+                let out_of_memory = slot.was_out_of_memory();
+                self.tell_exit(id, out_of_memory);
+            }
+        }
+    }
+
     /// The helper that sets a host name is done.
     fn note_named(&mut self, pid: i32, status: WaitStatus) {
         let found = self.slots.iter_mut().find(|(_, slot)| slot.namer == Some(pid));
@@ -295,13 +341,16 @@ impl<'a> Launcher<'a> {
 
     /// Tells the owner about a PID 1 that ended by itself.
     fn note_death(&mut self, pid: i32, status: WaitStatus) {
-        let found = self.slots.values_mut().find(|slot| slot.init_pid == Some(pid));
-        let Some(slot) = found else { return };
-        if !slot.running || slot.ending {
-            return;
+        let ours = |slot: &Slot| slot.init_pid == Some(pid) && !slot.detached;
+        let Some((id, slot)) = self.slots.iter().find(|(_, slot)| ours(slot)) else { return };
+        if slot.running && !slot.ending {
+            let killed = status.terminating_signal() == Some(libc::SIGKILL);
+            self.tell_exit(*id, killed && slot.was_out_of_memory());
         }
-        let killed = status.terminating_signal() == Some(libc::SIGKILL);
-        let out_of_memory = killed && slot.was_out_of_memory();
+    }
+
+    fn tell_exit(&mut self, id: u64, out_of_memory: bool) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
         match slot.sandbox() {
             Some(id) => {
                 let event = Event::Exited { id: id.to_owned(), out_of_memory };

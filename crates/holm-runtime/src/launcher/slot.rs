@@ -8,8 +8,9 @@ use rustix::io::Errno;
 use crate::cgroup::{Control as _, Group};
 use crate::channel::Channel;
 use crate::driver::{SandboxSpec, Shape};
-use crate::failure::Failure;
+use crate::failure::{Attempt as _, Failure};
 use crate::ids::IdMap;
+use crate::kept::{Init, Kept};
 use crate::step::Step;
 
 /// Who asked for a sandbox, and what for.
@@ -37,6 +38,12 @@ pub(super) struct Slot {
     pub init_pid: Option<i32>,
     pub init: Option<OwnedFd>,
     pub init_gone: bool,
+    /// PID 1 is nobody's child, and does not end with us.
+    pub detached: bool,
+    /// Where its record is kept.
+    pub record: Option<PathBuf>,
+    /// The instance of an earlier launcher that it belongs to.
+    pub former: Option<usize>,
     /// Its mounts, where they are to outlive it (`Options::refill`).
     pub mounts: Option<OwnedFd>,
     /// A directory of its disk.
@@ -93,6 +100,9 @@ impl Slot {
             init_pid: None,
             init: None,
             init_gone: false,
+            detached: false,
+            record: None,
+            former: None,
             mounts: None,
             disk: None,
             socket: None,
@@ -138,6 +148,42 @@ impl Slot {
         self.order = Some(order);
     }
 
+    /// A sandbox of an earlier launcher, as it was kept. It runs if its PID 1 does.
+    pub(super) fn kept(name: String, kept: Kept, init: Option<OwnedFd>) -> Self {
+        let mut slot = Self::new(name, kept.group, kept.shape, kept.ids, None);
+        slot.detached = true;
+        slot.sandbox = kept.sandbox;
+        slot.init_pid = kept.init.filter(|_| init.is_some()).map(|init| init.pid);
+        slot.running = init.is_some();
+        slot.init_gone = init.is_none();
+        slot.told = true;
+        slot.init = init;
+        slot.socket = Some(kept.socket);
+        slot.cpus = kept.cpus;
+        slot
+    }
+
+    /// Writes down what it is now, where somebody after us may need that. `runs`: it has become
+    /// the sandbox that was ordered.
+    pub(super) fn keep(&self, runs: bool) -> Result<(), Failure> {
+        let (Some(record), Some(socket)) = (&self.record, &self.socket) else { return Ok(()) };
+        let mut kept = Kept::new(self.shape, self.ids, self.group.clone(), socket.clone());
+        kept.cpus.clone_from(&self.cpus);
+        // One that is gone by now is nothing to look for.
+        kept.init = self.init_pid.and_then(Init::of);
+        kept.sandbox = self.sandbox.clone().filter(|_| runs);
+        kept.write(record).tried("keep what a sandbox is")
+    }
+
+    /// True when its owner has it and it goes on without us.
+    pub(super) fn is_kept(&self) -> bool {
+        self.detached
+            && self.running
+            && !self.ending
+            && self.sandbox.is_some()
+            && self.order.is_none()
+    }
+
     pub(super) fn order(&self) -> Option<&Order> {
         self.order.as_ref()
     }
@@ -170,6 +216,10 @@ impl Slot {
     pub(super) fn look_at_init(&mut self) {
         use rustix::process::{WaitId, WaitIdOptions, waitid};
         let Some(init) = &self.init else { return };
+        if self.detached {
+            self.init_gone |= super::watch::is_gone(init);
+            return;
+        }
         let only_look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         if waitid(WaitId::PidFd(init.as_fd()), only_look).err() == Some(Errno::CHILD) {
             self.init_gone = true;

@@ -78,20 +78,20 @@ impl Launcher<'_> {
         let shape = spec.map_or(self.host.settings.blank, SandboxSpec::shape);
         let mounts = spec.map(|spec| spec.mounts.clone()).unwrap_or_default();
         let group = self.host.cgroups.as_ref().map(|tree| tree.group(&name));
-        let mut slot = Slot::new(name, group.clone(), shape, ids, order);
-        let result = self.fork_builder(&mut slot, mounts);
-        match result {
-            Ok(()) => {
-                self.slots.insert(number, slot);
-                Ok(())
-            }
-            Err(failure) => {
-                if let Some(range) = slot.range {
-                    self.host.ranges.give_back(range);
-                }
-                Err(failure)
-            }
+        let settings = &self.host.settings;
+        let mut slot = Slot::new(name, group, shape, ids, order);
+        slot.socket = Some(self.host.instance.runtime_dir.join(format!("{}.sock", slot.name)));
+        if settings.lifetime.is_detached() {
+            slot.detached = true;
+            slot.record = Some(self.host.instance.kept(&slot.name));
         }
+        let begun = perform(settings.fault, Step::Record, || slot.keep(false))
+            .and_then(|()| self.fork_builder(&mut slot, mounts));
+        if let Err(failure) = begun {
+            slot.end(Some(failure));
+        }
+        self.slots.insert(number, slot);
+        Ok(())
     }
 
     fn fork_builder(
@@ -117,6 +117,7 @@ impl Launcher<'_> {
                 report: builders,
                 jail: jail::Start {
                     doors: Vec::new(),
+                    lifetime: self.host.settings.lifetime,
                     fault: self.host.settings.fault,
                     filter: &self.host.filter,
                 },
@@ -144,6 +145,11 @@ impl Launcher<'_> {
                 slot.init_pid = Some(pid);
                 slot.report = None;
                 slot.look_at_init();
+                if let Some(init) = &slot.init
+                    && let Err(failure) = self.host.watch(init, id)
+                {
+                    slot.end(Some(failure));
+                }
                 self.begin(id);
             }
             Ok(Some((Report::Failed(failure), _))) => {
@@ -182,6 +188,7 @@ impl Launcher<'_> {
             Err(Errno::AGAIN | Errno::INTR) => {}
             Ok(Some((Answer::Starting, _))) => slot.starting = true,
             Ok(Some((Answer::Failed(failure), _))) => slot.end(Some(failure)),
+            Ok(Some((Answer::Fault(mode), _))) => crate::step::happen(mode),
             Ok(None) | Err(_) => {
                 slot.channel = None;
                 if slot.ending {
@@ -211,6 +218,12 @@ impl Launcher<'_> {
                 return;
             }
         }
+        if slot.order().is_some()
+            && let Err(failure) = perform(self.host.settings.fault, Step::Owner, || slot.keep(true))
+        {
+            slot.end(Some(failure));
+            return;
+        }
         let Some(order) = slot.take_order() else { return };
         let (Some(pid), Some(socket)) = (slot.init_pid, slot.socket.clone()) else { return };
         let sandbox = Created {
@@ -230,9 +243,11 @@ impl Launcher<'_> {
 }
 
 /// Limits, socket, and the message to PID 1.
-fn tell_identity(slot: &mut Slot, host: &mut super::Host, cpus: Vec<usize>) -> Result<(), Failure> {
+fn tell_identity(slot: &Slot, host: &mut super::Host, cpus: Vec<usize>) -> Result<(), Failure> {
     let fault = host.settings.fault;
     let hostname = slot.order().map_or(BLANK_NAME, |order| &order.spec.hostname).to_owned();
+    // Before it can become the guest: from then on it does not end by itself when we do.
+    perform(fault, Step::Enter, || slot.keep(false))?;
     let shape = slot.shape;
     let limits = Limits {
         memory_bytes: shape.memory_bytes,
@@ -243,8 +258,7 @@ fn tell_identity(slot: &mut Slot, host: &mut super::Host, cpus: Vec<usize>) -> R
         Some(group) => group.limit(&limits).tried("set the limits"),
         None => Ok(()),
     })?;
-    let path = host.instance.runtime_dir.join(format!("{}.sock", slot.name));
-    slot.socket = Some(path.clone());
+    let path = slot.socket.clone().ok_or_else(|| Failure::internal("no place for the socket"))?;
     let socket = perform(fault, Step::Socket, || listen(path))?;
     let max_processes = shape.max_processes;
     let identity = Identity { hostname, cpus, max_processes };

@@ -2,6 +2,7 @@
 //! killed in the middle, or somebody asked for it. Each undo works from what the slot holds and
 //! from names, and is fine with a step that never ran.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::Launcher;
@@ -9,7 +10,7 @@ use super::slot::Slot;
 use crate::cgroup::Control as _;
 use crate::failure::{Attempt, Failure};
 use crate::message::Event;
-use crate::step::Step;
+use crate::step::{Step, When, inject};
 
 /// What became of an undo.
 enum Undone {
@@ -48,7 +49,7 @@ impl Launcher<'_> {
             let Some(slot) = self.slots.get_mut(&id) else { return };
             slot.retry = false;
             let Some(step) = slot.next_undo() else { break };
-            match undo(step, slot, &mut self.host) {
+            match undo_one(step, slot, &mut self.host) {
                 Ok(Undone::Yes) => {
                     slot.undone += 1;
                     if step == Step::Clone {
@@ -88,6 +89,9 @@ impl Launcher<'_> {
     /// Everything of a sandbox is gone: say so.
     fn finish(&mut self, id: u64) {
         let Some(mut slot) = self.slots.remove(&id) else { return };
+        if let Some(former) = slot.former {
+            self.leave_former(former);
+        }
         if let Some(range) = slot.range.take() {
             self.host.ranges.give_back(range);
         }
@@ -121,6 +125,17 @@ impl Launcher<'_> {
     }
 }
 
+/// An undo that is not finished is begun again, and so are its faults.
+fn undo_one(step: Step, slot: &mut Slot, host: &mut super::Host) -> Result<Undone, Failure> {
+    let fault = host.settings.fault;
+    inject(fault, step, When::BeforeUndo)?;
+    let undone = undo(step, slot, host)?;
+    if matches!(undone, Undone::Yes) {
+        inject(fault, step, When::AfterUndo)?;
+    }
+    Ok(undone)
+}
+
 fn undo(step: Step, slot: &mut Slot, host: &mut super::Host) -> Result<Undone, Failure> {
     match step {
         // Inside PID 1, in its namespaces, or held by its descriptors: gone with it.
@@ -137,17 +152,13 @@ fn undo(step: Step, slot: &mut Slot, host: &mut super::Host) -> Result<Undone, F
         | Step::Staging
         | Step::Join
         | Step::Layers
-        | Step::IdMap => Ok(Undone::Yes),
+        | Step::IdMap
+        // In the record, which goes last.
+        | Step::Enter
+        | Step::Owner => Ok(Undone::Yes),
         Step::Name => Ok(undo_name(slot)),
-        Step::Socket => {
-            let Some(path) = &slot.socket else { return Ok(Undone::Yes) };
-            match std::fs::remove_file(path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    Err(error).tried("remove the socket")
-                }
-                _ => Ok(Undone::Yes),
-            }
-        }
+        Step::Socket => remove_file(slot.socket.as_deref(), "remove the socket"),
+        Step::Record => remove_file(slot.record.as_deref(), "remove the record"),
         Step::Clone => Ok(undo_clone(slot)),
         Step::Disk => {
             if let Some(disk) = slot.disk.take() {
@@ -168,6 +179,13 @@ fn undo(step: Step, slot: &mut Slot, host: &mut super::Host) -> Result<Undone, F
         }
         // Shared by all sandboxes.
         Step::Template => Ok(Undone::Yes),
+    }
+}
+
+fn remove_file(path: Option<&Path>, what: &str) -> Result<Undone, Failure> {
+    match path.map_or(Ok(()), std::fs::remove_file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).tried(what),
+        _ => Ok(Undone::Yes),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::driver::{BoxFuture, DriverError, ExitReason, Machine, Usage};
 use crate::message::{Created, Request};
 
 /// Dropping it without [`Machine::destroy`] ends the sandbox too, without waiting: nobody could
-/// reach it any more.
+/// reach it any more. One that outlives its driver goes on.
 #[derive(Debug)]
 pub(super) struct LinuxMachine {
     shared: Arc<Shared>,
@@ -62,6 +62,7 @@ impl Machine for LinuxMachine {
             };
             match answer {
                 Some(result) => result?,
+                None if self.shared.is_detached() => return Err(self.shared.launcher_gone()),
                 // The launcher is gone, and what it left is removed by then.
                 None => self.shared.gone().await,
             }
@@ -74,7 +75,7 @@ impl Machine for LinuxMachine {
 
 impl Drop for LinuxMachine {
     fn drop(&mut self) {
-        if !self.destroyed.load(Ordering::Acquire) {
+        if !self.destroyed.load(Ordering::Acquire) && !self.shared.is_detached() {
             self.shared.notify(&Request::Destroy { seq: None, id: self.created.id.clone() });
             self.shared.note_destroyed(&self.created.id);
         }

@@ -1,24 +1,30 @@
 //! The Linux driver: the owner's side of a launcher.
 
 mod child;
+mod line;
+mod lock;
 mod machine;
+mod pending;
 mod shared;
 
+use std::fs::File;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::channel::Channel;
 use crate::driver::{
     BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, Machine, SandboxSpec,
 };
 use crate::failure::{Attempt, Failure};
-use crate::message::{Event, Facts, Request};
+use crate::message::{Facts, Request};
 use crate::options::{LinuxOptions, Settings};
 pub(crate) use child::Child;
 use machine::LinuxMachine;
-use shared::{PendingCreate, Shared};
+use pending::PendingCreate;
+use shared::Shared;
 
-/// Sandboxes on this machine. Dropping it ends them all, without waiting.
+/// Sandboxes on this machine. Dropping it ends them all, without waiting, unless their lifetime is
+/// [`Detached`](crate::Lifetime::Detached): then those that run go on.
 #[derive(Debug)]
 pub struct LinuxDriver {
     shared: Arc<Shared>,
@@ -27,6 +33,8 @@ pub struct LinuxDriver {
     /// PID 1 of a sandbox that runs, at which one can see what the host enforces.
     seen: AtomicU32,
     enforcement: OnceLock<Enforcement>,
+    /// Of a service: nobody else takes over what is ours.
+    lock: Mutex<Option<File>>,
 }
 
 impl LinuxDriver {
@@ -45,17 +53,23 @@ impl LinuxDriver {
     /// When it cannot be started.
     pub fn launch(options: LinuxOptions) -> Result<Launching, DriverError> {
         let settings = options.settings();
+        let lock = match settings.lifetime.is_detached() {
+            true => Some(lock::take(&settings.data_dir)?),
+            false => None,
+        };
         let (channel, child) = spawn(&options, &Request::Start(Box::new(settings.clone())))?;
-        Ok(Launching { channel, child, options, settings })
+        Ok(Launching { channel, child, options, settings, lock })
     }
 
-    /// Name of this instance, which its cgroups, sockets and files carry.
+    /// Name of this instance, which its cgroups, sockets and files carry. Another launcher has
+    /// another one.
     #[must_use]
-    pub fn instance(&self) -> &str {
+    pub fn instance(&self) -> String {
         self.shared.instance()
     }
 
-    /// Resolves when the launcher is gone, which no sandbox of ours outlives.
+    /// Resolves when the launcher is gone for good, so that no sandbox can be made or ended any more:
+    /// an embedded engine's end with it, a service's go on, for the next one to take over.
     pub fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
         let shared = self.shared.clone();
         async move { shared.gone().await }
@@ -75,6 +89,7 @@ pub struct Launching {
     child: Child,
     options: LinuxOptions,
     settings: Settings,
+    lock: Option<File>,
 }
 
 impl Launching {
@@ -83,16 +98,21 @@ impl Launching {
     /// # Errors
     /// When the launcher cannot work here.
     pub fn ready(self) -> Result<LinuxDriver, DriverError> {
-        let Self { channel, child, options, settings } = self;
-        match channel.receive::<Event>().tried("wait for the launcher")? {
-            Some((Event::Ready(facts), _)) => {
-                let shared = Shared::start(channel, child, settings, &facts.instance)?;
-                let (seen, enforcement) = (AtomicU32::new(0), OnceLock::new());
-                Ok(LinuxDriver { shared, options, facts, seen, enforcement })
-            }
-            Some((Event::Unusable(failure), _)) => Err(failure.into()),
-            _ => Err(launcher_gone()),
-        }
+        let Self { channel, child, options, settings, lock } = self;
+        let (ready, keeper) = match settings.lifetime.is_detached() {
+            true => (line::kept(&channel)?, Some(channel)),
+            false => (line::embedded(channel, child.id())?, None),
+        };
+        let facts = ready.facts.clone();
+        let shared = Shared::start(ready, keeper, child, settings)?;
+        Ok(LinuxDriver {
+            shared,
+            options,
+            facts,
+            seen: AtomicU32::new(0),
+            enforcement: OnceLock::new(),
+            lock: Mutex::new(lock),
+        })
     }
 }
 
@@ -102,7 +122,7 @@ impl Driver for LinuxDriver {
             let (pending, answer) = PendingCreate::send(&self.shared, spec)?;
             let answer = answer.await;
             pending.complete();
-            let created = answer.map_err(|_| launcher_gone())??;
+            let created = answer.map_err(|_| self.shared.launcher_gone())??;
             self.seen.store(created.pid, Ordering::Relaxed);
             let machine = LinuxMachine::new(self.shared.clone(), created);
             Ok(Box::new(machine) as Box<dyn Machine>)
@@ -124,8 +144,29 @@ impl Driver for LinuxDriver {
             if let Ok(answer) = self.shared.ask(|seq| Request::Shutdown { seq }) {
                 let _ = answer.await;
             }
+            self.leave().await;
+        })
+    }
+
+    fn left_over(&self) -> Vec<String> {
+        self.shared.left_over()
+    }
+
+    fn adopt(&self, id: &str) -> Option<Box<dyn Machine>> {
+        let created = self.shared.adopt(id)?;
+        Some(Box::new(LinuxMachine::new(self.shared.clone(), created)))
+    }
+
+    fn outlived(&self) -> bool {
+        self.options.lifetime.is_detached()
+    }
+
+    fn leave(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
             self.shared.hang_up();
             self.shared.gone().await;
+            // From now on the next one may have it.
+            drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
         })
     }
 }
@@ -136,13 +177,15 @@ impl Drop for LinuxDriver {
     }
 }
 
-/// The error of every call once the launcher is gone.
-pub(crate) fn launcher_gone() -> DriverError {
-    Failure::of(
-        DriverErrorKind::LauncherGone,
-        "The launcher process has ended, and all sandboxes with it; holm must be started again.",
-    )
-    .into()
+/// The error of every call once the launcher is gone for good.
+fn launcher_gone(settings: &Settings) -> DriverError {
+    let text = if settings.lifetime.is_detached() {
+        "The launcher process has ended for good; holm must be started again. Sandboxes that run \
+         go on."
+    } else {
+        "The launcher process has ended, and all sandboxes with it; holm must be started again."
+    };
+    Failure::of(DriverErrorKind::LauncherGone, text).into()
 }
 
 /// Starts a launcher and sends its first message.
@@ -154,7 +197,7 @@ pub(crate) fn spawn(options: &LinuxOptions, first: &Request) -> Result<(Channel,
 }
 
 /// For the reader: what a launcher's death leaves is removed by its owner.
-pub(crate) fn clean_up_after(settings: &Settings) {
+fn clean_up_after(settings: &Settings) {
     if let Err(failure) = crate::instance::sweep(settings) {
         tracing::error!(reason = %failure.internal, "could not remove what the launcher left");
     }

@@ -3,80 +3,114 @@
 //! A thread of its own, because the socket's kind is none that the async runtime knows, and because
 //! the driver can then be started before a runtime is.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustix::io::Errno;
 use rustix::net::Shutdown;
 use tokio::sync::{oneshot, watch};
 
-use super::{Child, clean_up_after, launcher_gone};
-use crate::channel::Channel;
-use crate::driver::{DriverError, ExitReason, SandboxSpec};
+use super::line::{self, Ready};
+use super::pending::{DoneAnswer, Pending};
+use super::{Child, clean_up_after};
+use crate::channel::{Channel, encode};
+use crate::driver::{DriverError, DriverErrorKind, ExitReason};
+use crate::failure::Failure;
 use crate::message::{Created, Event, Request};
 use crate::options::Settings;
-
-type CreateAnswer = Result<Created, DriverError>;
-type DoneAnswer = Result<(), DriverError>;
 
 /// How a sandbox ended, once it has.
 pub(super) type Exit = watch::Receiver<Option<ExitReason>>;
 
 #[derive(Debug)]
 pub(super) struct Shared {
-    channel: Channel,
-    instance: String,
-    launcher_pid: u32,
+    settings: Settings,
+    /// Of a service: from where the next launcher comes.
+    keeper: Option<Channel>,
     next_seq: AtomicU64,
     state: Mutex<State>,
     gone: watch::Sender<bool>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
-    creates: HashMap<u64, oneshot::Sender<CreateAnswer>>,
-    others: HashMap<u64, oneshot::Sender<DoneAnswer>>,
+    /// None between two launchers.
+    channel: Option<Arc<Channel>>,
+    pid: u32,
+    instance: String,
+    pending: Pending,
     exits: HashMap<String, watch::Sender<Option<ExitReason>>>,
+    /// What ran before us and nobody has adopted yet.
+    found: HashMap<String, Created>,
+    /// No launcher any more, and none to come.
     gone: bool,
+    /// We have hung up.
+    leaving: bool,
 }
 
 impl Shared {
     /// Starts the thread.
     pub(super) fn start(
-        channel: Channel,
+        ready: Ready,
+        keeper: Option<Channel>,
         child: Child,
         settings: Settings,
-        instance: &str,
     ) -> Result<Arc<Self>, DriverError> {
+        let channel = Arc::new(ready.channel);
+        let exit = |found: &Created| (found.id.clone(), watch::Sender::new(None));
+        let state = State {
+            channel: Some(Arc::clone(&channel)),
+            pid: ready.pid,
+            instance: ready.facts.instance,
+            pending: Pending::default(),
+            exits: ready.found.iter().map(exit).collect(),
+            found: ready.found.into_iter().map(|found| (found.id.clone(), found)).collect(),
+            gone: false,
+            leaving: false,
+        };
         let shared = Arc::new(Self {
-            channel,
-            instance: instance.to_owned(),
-            launcher_pid: child.id(),
+            settings,
+            keeper,
             next_seq: AtomicU64::new(1),
-            state: Mutex::default(),
+            state: Mutex::new(state),
             gone: watch::Sender::new(false),
         });
         let reader = shared.clone();
         std::thread::Builder::new()
             .name("holm-launcher".into())
-            .spawn(move || reader.read(child, &settings))
-            .map_err(|error| {
-                crate::failure::Failure::internal(format!("start a thread: {error}"))
-            })?;
+            .spawn(move || reader.read(channel, &child))
+            .map_err(|error| Failure::internal(format!("start a thread: {error}")))?;
         Ok(shared)
     }
 
-    pub(super) fn instance(&self) -> &str {
-        &self.instance
+    pub(super) fn instance(&self) -> String {
+        self.state().instance.clone()
     }
 
     pub(super) fn launcher_pid(&self) -> u32 {
-        self.launcher_pid
+        self.state().pid
     }
 
-    /// Closes the socket for good, upon which the launcher ends everything.
+    pub(super) fn launcher_gone(&self) -> DriverError {
+        super::launcher_gone(&self.settings)
+    }
+
+    pub(super) fn is_detached(&self) -> bool {
+        self.settings.lifetime.is_detached()
+    }
+
+    pub(super) fn next_seq(&self) -> u64 {
+        self.next_seq.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Closes the socket for good, upon which the launcher ends everything, or lets it go.
     pub(super) fn hang_up(&self) {
-        let _ = rustix::net::shutdown(&self.channel, Shutdown::Both);
+        let mut state = self.state();
+        state.leaving = true;
+        for channel in [self.keeper.as_ref(), state.channel.as_deref()].into_iter().flatten() {
+            let _ = rustix::net::shutdown(channel, Shutdown::Both);
+        }
     }
 
     /// Resolves when the launcher is gone and nothing of it is left.
@@ -91,42 +125,54 @@ impl Shared {
         &self,
         request: impl FnOnce(u64) -> Request,
     ) -> Result<oneshot::Receiver<DoneAnswer>, DriverError> {
-        let seq = self.next_seq.fetch_add(1, Ordering::Relaxed);
+        let seq = self.next_seq();
         let (sender, receiver) = oneshot::channel();
-        let mut state = self.state();
-        if state.gone {
-            return Err(launcher_gone());
-        }
-        state.others.insert(seq, sender);
-        drop(state);
-        self.send(&request(seq))?;
+        self.send(seq, &request(seq), |pending| drop(pending.others.insert(seq, sender)))?;
         Ok(receiver)
+    }
+
+    /// Sends a request that is answered; `enter` says to whom. Between two launchers it is kept for
+    /// the next one.
+    pub(super) fn send(
+        &self,
+        seq: u64,
+        request: &Request,
+        enter: impl FnOnce(&mut Pending),
+    ) -> Result<(), DriverError> {
+        let bytes = encode(request).map_err(|_| {
+            Failure::of(DriverErrorKind::Internal, "The request for a sandbox is too long.")
+        })?;
+        let mut state = self.state();
+        if state.gone || state.leaving {
+            return Err(self.launcher_gone());
+        }
+        let sent = state.channel.as_ref().map_or(Err(Errno::PIPE), |to| to.send_encoded(&bytes));
+        if self.keeper.is_some() {
+            // Whoever is next gets it again.
+            state.pending.sent.insert(seq, bytes);
+        } else if sent.is_err() {
+            return Err(self.launcher_gone());
+        }
+        enter(&mut state.pending);
+        Ok(())
     }
 
     /// Sends a request that nobody waits for.
     pub(super) fn notify(&self, request: &Request) {
         // A launcher that is gone needs no requests.
-        let _ = self.send(request);
+        if let Some(channel) = &self.state().channel {
+            let _ = channel.send(request, &[]);
+        }
     }
 
-    fn send(&self, request: &Request) -> Result<(), DriverError> {
-        self.channel.send(request, &[]).map_err(|errno| match errno {
-            rustix::io::Errno::MSGSIZE => crate::failure::Failure::of(
-                crate::driver::DriverErrorKind::Internal,
-                "The request for a sandbox is too long.",
-            )
-            .into(),
-            _ => launcher_gone(),
-        })
+    pub(super) fn give_up_create(&self, seq: u64) {
+        self.state().pending.give_up_create(seq);
+        self.notify(&Request::Cancel { seq });
     }
 
     /// Listens for the end of a sandbox.
     pub(super) fn watch_exit(&self, id: &str) -> Exit {
-        let mut state = self.state();
-        let gone = state.gone;
-        let entry = state.exits.entry(id.to_owned());
-        let sender = entry.or_insert_with(|| watch::Sender::new(gone.then_some(ExitReason::Died)));
-        sender.subscribe()
+        self.state().watch_exit(id)
     }
 
     /// Says that a sandbox was destroyed, unless it had ended before.
@@ -136,18 +182,33 @@ impl Shared {
         }
     }
 
+    pub(super) fn left_over(&self) -> Vec<String> {
+        self.state().found.keys().cloned().collect()
+    }
+
+    pub(super) fn adopt(&self, id: &str) -> Option<Created> {
+        self.state().found.remove(id)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing panics while it is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read(&self, child: Child, settings: &Settings) {
+    fn read(&self, mut channel: Arc<Channel>, child: &Child) {
         loop {
-            match self.channel.receive::<Event>() {
-                Ok(Some((event, _))) => self.take(event),
-                Ok(None) => break,
-                Err(errno) => {
-                    tracing::error!(%errno, "lost the launcher");
+            self.read_events(&channel);
+            let Some(keeper) = &self.keeper else { break };
+            self.state().channel = None;
+            match line::kept(keeper) {
+                Ok(ready) => {
+                    tracing::warn!(pid = ready.pid, "the launcher died; there is a new one");
+                    channel = self.take_up(ready);
+                }
+                Err(failure) => {
+                    if !self.state().leaving {
+                        tracing::error!(reason = %failure.internal, "no launcher any more");
+                    }
                     break;
                 }
             }
@@ -156,57 +217,120 @@ impl Shared {
         // It ends by itself once everything is removed.
         child.wait();
         self.fail_all();
-        clean_up_after(settings);
+        clean_up_after(&self.settings);
         self.gone.send_replace(true);
     }
 
+    fn read_events(&self, channel: &Channel) {
+        loop {
+            match channel.receive::<Event>() {
+                Ok(Some((event, _))) => self.take(event),
+                Ok(None) => return,
+                Err(errno) => {
+                    tracing::error!(%errno, "lost the launcher");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Goes on with another launcher.
+    fn take_up(&self, ready: Ready) -> Arc<Channel> {
+        let Ready { channel, pid, facts, found, ended } = ready;
+        ended.into_iter().for_each(|event| self.take(event));
+        let channel = Arc::new(channel);
+        let mut state = self.state();
+        if state.leaving {
+            // It lets go as soon as it sees that.
+            let _ = rustix::net::shutdown(&*channel, Shutdown::Both);
+            return channel;
+        }
+        (state.pid, state.instance) = (pid, facts.instance);
+        let alive: HashSet<String> = found.iter().map(|found| found.id.clone()).collect();
+        for (id, exit) in &state.exits {
+            if !alive.contains(id) {
+                set_exit(exit, ExitReason::Died);
+            }
+        }
+        for sandbox in found {
+            if state.exits.contains_key(&sandbox.id) {
+                continue;
+            }
+            let id = sandbox.id.clone();
+            let waiting = state.pending.create_of(&id);
+            drop(state.watch_exit(&id));
+            if !waiting.is_some_and(|seq| state.pending.answer_create(seq, Ok(sandbox))) {
+                state.exits.remove(&id);
+                let _ = channel.send(&Request::Destroy { seq: None, id }, &[]);
+            }
+        }
+        for bytes in state.pending.sent.values() {
+            // A launcher that is gone again is followed by another.
+            let _ = channel.send_encoded(bytes);
+        }
+        state.channel = Some(Arc::clone(&channel));
+        channel
+    }
+
     fn take(&self, event: Event) {
+        let mut state = self.state();
         match event {
             Event::Created { seq, sandbox } => {
                 // Before anybody can ask, so that an exit straight after it is not missed.
-                drop(self.watch_exit(&sandbox.id));
+                drop(state.watch_exit(&sandbox.id));
                 let id = sandbox.id.clone();
-                if !self.answer_create(seq, Ok(sandbox)) {
-                    self.state().exits.remove(&id);
+                if !state.pending.answer_create(seq, Ok(sandbox)) {
+                    state.exits.remove(&id);
                 }
             }
             Event::Failed { seq, failure } => {
-                self.answer_create(seq, Err(failure.into()));
+                state.pending.answer_create(seq, Err(failure.into()));
             }
             Event::Exited { id, out_of_memory } => {
                 let reason = if out_of_memory { ExitReason::OutOfMemory } else { ExitReason::Died };
-                if let Some(sender) = self.state().exits.get(&id) {
+                if let Some(sender) = state.exits.get(&id) {
                     set_exit(sender, reason);
                 }
             }
             Event::Done { seq, failure } => {
-                let sender = self.state().others.remove(&seq);
-                if let Some(sender) = sender {
-                    let _ = sender.send(failure.map_or(Ok(()), |failure| Err(failure.into())));
-                }
+                let answer = failure.map_or(Ok(()), |failure| Err(failure.into()));
+                state.pending.answer_other(seq, answer);
             }
-            // Only ever the first message.
-            Event::Ready(_) | Event::Unusable(_) | Event::Tried(_) => {}
+            // Only ever the first messages.
+            Event::Ready(_)
+            | Event::Launcher { .. }
+            | Event::Found(_)
+            | Event::FoundAll
+            | Event::Unusable(_)
+            | Event::Tried(_) => {}
         }
-    }
-
-    /// False when the caller has gone; its guard has asked for the end of the sandbox.
-    fn answer_create(&self, seq: u64, answer: CreateAnswer) -> bool {
-        let sender = self.state().creates.remove(&seq);
-        sender.is_some_and(|sender| sender.send(answer).is_ok())
     }
 
     fn fail_all(&self) {
         let mut state = self.state();
         state.gone = true;
-        for (_, sender) in state.creates.drain() {
-            let _ = sender.send(Err(launcher_gone()));
+        state.channel = None;
+        for (_, (_, sender)) in state.pending.creates.drain() {
+            let _ = sender.send(Err(self.launcher_gone()));
         }
         // What was to be destroyed is gone too, once the clean-up is done; see `LinuxMachine`.
-        state.others.clear();
+        state.pending.others.clear();
+        if self.is_detached() {
+            // They go on.
+            return;
+        }
         for (_, sender) in state.exits.drain() {
             set_exit(&sender, ExitReason::Died);
         }
+    }
+}
+
+impl State {
+    fn watch_exit(&mut self, id: &str) -> Exit {
+        let gone = self.gone;
+        let entry = self.exits.entry(id.to_owned());
+        let sender = entry.or_insert_with(|| watch::Sender::new(gone.then_some(ExitReason::Died)));
+        sender.subscribe()
     }
 }
 
@@ -218,44 +342,4 @@ fn set_exit(sender: &watch::Sender<Option<ExitReason>>, reason: ExitReason) {
         }
         first
     });
-}
-
-/// A create under way. Dropped before it is complete, it has the sandbox removed.
-pub(super) struct PendingCreate {
-    shared: Arc<Shared>,
-    seq: Option<u64>,
-}
-
-impl PendingCreate {
-    /// Sends the request.
-    pub(super) fn send(
-        shared: &Arc<Shared>,
-        spec: SandboxSpec,
-    ) -> Result<(Self, oneshot::Receiver<CreateAnswer>), DriverError> {
-        let seq = shared.next_seq.fetch_add(1, Ordering::Relaxed);
-        let (sender, receiver) = oneshot::channel();
-        let mut state = shared.state();
-        if state.gone {
-            return Err(launcher_gone());
-        }
-        state.creates.insert(seq, sender);
-        drop(state);
-        let pending = Self { shared: shared.clone(), seq: Some(seq) };
-        shared.send(&Request::Create { seq, spec: Box::new(spec) })?;
-        Ok((pending, receiver))
-    }
-
-    /// The create was answered: the sandbox has an owner now, or never was.
-    pub(super) fn complete(mut self) {
-        self.seq = None;
-    }
-}
-
-impl Drop for PendingCreate {
-    fn drop(&mut self) {
-        if let Some(seq) = self.seq.take() {
-            self.shared.state().creates.remove(&seq);
-            self.shared.notify(&Request::Cancel { seq });
-        }
-    }
 }

@@ -88,7 +88,7 @@ fn processors_end_at_their_limit() {
         assert_eq!(sh(&*machine, "sandbox", script), want, "{script}");
     }
     // What programs see is no limit: whoever takes the other processors still gets no more time.
-    let group = leftovers::group(rig.driver.instance(), "cpu.stat").expect("it has a group");
+    let group = leftovers::group(&rig.driver.instance(), "cpu.stat").expect("it has a group");
     let throttled = || {
         let text = std::fs::read_to_string(group.join("cpu.stat")).unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix("nr_throttled "));

@@ -24,6 +24,15 @@ pub fn wait_for_none(instance: &str, alive: &[u32]) {
     }
 }
 
+/// Waits until that is so.
+pub fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < Duration::from_secs(30), "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 fn find(instance: &str, alive: &[u32]) -> Vec<String> {
     let mut found = processes(alive);
     found.extend(cgroups(Path::new("/sys/fs/cgroup"), &format!("holm-{instance}"), 0));

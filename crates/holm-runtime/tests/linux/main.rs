@@ -10,6 +10,7 @@ mod guest;
 mod harness;
 mod inside;
 mod leftovers;
+mod outlive;
 mod poor;
 mod rig;
 mod rootless;
@@ -25,12 +26,14 @@ fn main() {
         Some("__launcher") => holm_runtime::launcher::main(rig::own_program()),
         Some("rootless-child") => rootless::child(&args.nth(1).unwrap_or_default()),
         Some("poor-child") => poor::child(&args.nth(1).unwrap_or_default()),
+        Some("outlive-child") => outlive::child(&args.nth(1).unwrap_or_default()),
         Some("owner-child") => trouble::owner_child(),
         filter => {
             let groups = [
                 basics::TESTS,
                 groups::TESTS,
                 inside::TESTS,
+                outlive::TESTS,
                 poor::TESTS,
                 rootless::TESTS,
                 trouble::TESTS,

@@ -51,7 +51,7 @@ pub fn options() -> LinuxOptions {
 pub fn spec() -> SandboxSpec {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     SandboxSpec {
-        id: format!("sbx_{:018x}", NEXT.fetch_add(1, Ordering::Relaxed)),
+        id: format!("sbx_{:08x}{:010x}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)),
         hostname: "island".into(),
         template: "host".into(),
         vcpus: 1,

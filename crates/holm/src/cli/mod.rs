@@ -3,6 +3,7 @@
 mod account;
 mod config;
 mod doctor;
+mod drain;
 mod key;
 mod mcp;
 mod run;
@@ -15,10 +16,11 @@ pub use account::{
 };
 pub use config::ConfigArgs;
 pub use doctor::DoctorArgs;
+pub use drain::DrainArgs;
 pub use key::{KeyAction, KeyArgs, KeyCreateArgs, KeyListArgs, KeyRevokeArgs};
 pub use mcp::McpArgs;
 pub use run::RunArgs;
-pub use serve::{AuthMode, ServeArgs};
+pub use serve::{AuthMode, OnStop, ServeArgs};
 pub use service::{AdminArgs, ServiceArgs};
 pub use small::{CompletionsArgs, VersionArgs};
 
@@ -67,9 +69,9 @@ pub enum Command {
     ///
     /// Prints its URL and how to enter it into clients, then serves until SIGTERM or SIGINT. The
     /// first start makes an account and a key, which is kept in the file `first-key` of the data
-    /// directory and shown on a terminal. At the end new work is refused, running calls finish or
-    /// are told, and the sandboxes end with the process. A second signal ends it at once. The log
-    /// goes to standard error.
+    /// directory and shown on a terminal. At the end new work is refused and running calls finish or
+    /// are told; sandboxes go on, for the next start to take over. A second signal ends it at once.
+    /// The log goes to standard error.
     #[command(verbatim_doc_comment)]
     Serve(ServeArgs),
     /// Make and list the accounts of a service, and pay money in
@@ -90,6 +92,12 @@ pub enum Command {
     /// Secrets are not shown.
     #[command(verbatim_doc_comment)]
     Config(ConfigArgs),
+    /// End all sandboxes of a service that does not run
+    ///
+    /// Sandboxes go on when their service ends, so that it can be started again. Before a host is
+    /// shut down, or when the service shall not come back, this ends them and settles their bills.
+    #[command(verbatim_doc_comment)]
+    Drain(DrainArgs),
     /// Show which layers of isolation this host gives, and how to mend what is missing
     ///
     /// Exit code 0 when every mandatory layer can be had, else 1. What one sandbox really has is

@@ -33,6 +33,37 @@ pub struct ServeArgs {
     /// Most sandboxes of one account at once (default: 20)
     #[arg(long, value_name = "COUNT")]
     pub max_sandboxes: Option<usize>,
+
+    /// What becomes of sandboxes when the service is stopped (default: keep)
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub on_stop: Option<OnStop>,
+}
+
+/// What becomes of sandboxes when the service is stopped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum OnStop {
+    /// They go on, and the next start takes them over
+    #[default]
+    Keep,
+    /// They are destroyed
+    End,
+}
+
+impl OnStop {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::End => "end",
+        }
+    }
+
+    /// What has that name.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        [Self::Keep, Self::End].into_iter().find(|what| what.as_str() == text)
+    }
 }
 
 /// How clients are let in.

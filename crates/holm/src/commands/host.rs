@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use holm_engine::{EngineSettings, Error, ErrorKind};
-use holm_runtime::{DriverError, DriverErrorKind, LinuxDriver, LinuxOptions};
+use holm_runtime::{DriverError, DriverErrorKind, Lifetime, LinuxDriver, LinuxOptions};
 use tracing_subscriber::EnvFilter;
 
 use crate::exit::{self, Failure};
@@ -29,8 +29,10 @@ pub(crate) fn data_dir(settings: &HostSettings) -> PathBuf {
 pub(super) fn driver(
     settings: &HostSettings,
     engine: &EngineSettings,
+    lifetime: Lifetime,
 ) -> Result<LinuxDriver, Failure> {
     let mut options = linux_options(settings);
+    options.lifetime = lifetime;
     options.blank = engine.shape(None).map_err(|error| engine_failure(&error))?;
     LinuxDriver::start(options).map_err(|error| driver_failure(&error))
 }
@@ -71,7 +73,8 @@ pub(super) fn driver_failure(error: &DriverError) -> Failure {
         DriverErrorKind::UnsafeDirectory => Failure::new(error.internal.clone()),
         DriverErrorKind::HostExhausted
         | DriverErrorKind::UnknownTemplate
-        | DriverErrorKind::BadMount => failure,
+        | DriverErrorKind::BadMount
+        | DriverErrorKind::InUse => failure,
     }
 }
 

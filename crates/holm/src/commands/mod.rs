@@ -4,6 +4,7 @@ mod account;
 mod completions;
 mod config;
 mod doctor;
+mod drain;
 mod host;
 mod key;
 mod mcp;
@@ -17,7 +18,7 @@ pub(crate) use host::{data_dir, engine_failure, event_loop, start_log};
 use crate::cli::{Cli, Command};
 use crate::env_vars::Environment;
 use crate::exit::Failure;
-use crate::settings::{DoctorSettings, McpSettings, RunSettings, ServeSettings};
+use crate::settings::{DoctorSettings, DrainSettings, McpSettings, RunSettings, ServeSettings};
 
 /// Runs the command that the arguments name.
 ///
@@ -34,6 +35,7 @@ pub fn dispatch(arguments: Cli, environment: &Environment) -> Result<u8, Failure
             let json = arguments.json;
             config::run(&ServeSettings::resolve(arguments.serve, environment)?, json)
         }
+        Command::Drain(arguments) => drain::run(&DrainSettings::resolve(arguments, environment)?),
         Command::Doctor(arguments) => {
             doctor::run(&DoctorSettings::resolve(&arguments, environment)?)
         }

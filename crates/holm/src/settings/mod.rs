@@ -3,6 +3,7 @@
 
 mod admin;
 mod doctor;
+mod drain;
 mod file;
 mod host;
 mod layers;
@@ -19,6 +20,7 @@ mod webhooks;
 
 pub use admin::AdminSettings;
 pub use doctor::DoctorSettings;
+pub use drain::DrainSettings;
 pub use host::{HostSettings, LogFormat};
 pub use layers::InForce;
 pub use mcp::{McpEngine, McpSettings};

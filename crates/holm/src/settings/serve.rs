@@ -9,7 +9,7 @@ use holm_gateway::http::access::Secret;
 use super::layers::{InForce, Layers, Origin, wrong};
 use super::service::{self, Base};
 use super::{HostSettings, limits, table, webhooks};
-use crate::cli::{AuthMode, ServeArgs};
+use crate::cli::{AuthMode, OnStop, ServeArgs};
 use crate::env_vars::{self, Environment};
 use crate::exit::Failure;
 use crate::output::Paint;
@@ -26,6 +26,8 @@ pub struct ServeSettings {
     pub address: SocketAddr,
     /// Who is let in.
     pub auth: Auth,
+    /// What becomes of sandboxes when it is stopped.
+    pub on_stop: OnStop,
     /// Origins of web pages that may use the service.
     pub allowed_origins: Vec<String>,
     /// Template of sandboxes that name none.
@@ -67,6 +69,7 @@ impl ServeSettings {
             (table::BIND, arguments.bind.map(|ip| ip.to_string())),
             (table::PORT, arguments.port.map(|port| port.to_string())),
             (table::AUTH, arguments.auth.map(|mode| mode.as_str().to_owned())),
+            (table::ON_STOP, arguments.on_stop.map(|what| what.as_str().to_owned())),
             (table::TEMPLATE, arguments.template),
             (table::MAX_PER_ACCOUNT, arguments.max_sandboxes.map(|count| count.to_string())),
         ];
@@ -77,6 +80,7 @@ impl ServeSettings {
         if !ip.to_canonical().is_loopback() {
             refuse_open(ip, &auth)?;
         }
+        let on_stop = layers.read(&table::ON_STOP, "keep or end", OnStop::read)?;
         let allowed_origins = origins(&layers)?;
         let template = layers.text(&table::TEMPLATE)?.1;
         let sessions_max = limits::count(&layers, &table::SESSIONS_MAX)?;
@@ -90,6 +94,7 @@ impl ServeSettings {
             database,
             address: SocketAddr::new(ip, port),
             auth,
+            on_stop,
             allowed_origins,
             template,
             engine,

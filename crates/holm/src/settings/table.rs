@@ -85,6 +85,9 @@ settings! {
         `postgres://user:password@host:port/database`.")
         .env(env_vars::DATABASE).shown(Shown::Url);
     BIND = setting("server.bind", "127.0.0.1", "IP address to listen at.").env(env_vars::BIND);
+    ON_STOP = setting("server.on_stop", "keep", "What becomes of sandboxes when the service is \
+        stopped: `keep` leaves them running for the next start, `end` destroys them.")
+        .env(env_vars::ON_STOP);
     PORT = setting("server.port", "9000", "Port to listen at; 0 takes a free one.")
         .env(env_vars::PORT);
     AUTH = setting("server.auth", "", "`keys`, `token` or `none`. Default: `token` where \

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -18,6 +18,8 @@ use super::result::Tool;
 /// A running service.
 pub struct Serve {
     child: Child,
+    /// Ends what it leaves.
+    drain: Command,
     /// Where it listens.
     pub address: SocketAddr,
     /// What it printed when it was ready.
@@ -56,10 +58,19 @@ impl Answer {
 }
 
 impl Home {
-    /// A service on a free port of loopback.
+    /// A service on a free port of loopback. Its sandboxes end with an orderly stop, unless the
+    /// test asks for something else.
     pub fn serve(&self, arguments: &[&str], env: &[(&str, &str)]) -> Serve {
         let mut command = self.command();
         command.args(["serve", "--port", "0"]).args(arguments).envs(env.iter().copied());
+        if !arguments.contains(&"--on-stop") {
+            command.args(["--on-stop", "end"]);
+        }
+        let mut drain = self.command();
+        drain.arg("drain").envs(env.iter().copied());
+        if let Some(at) = arguments.iter().position(|argument| *argument == "--database") {
+            drain.args(&arguments[at..at + 2]);
+        }
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -97,15 +108,11 @@ impl Home {
             let key = std::fs::read_to_string(self.data().join("first-key"));
             key.expect("the first key").trim().to_owned()
         });
-        Serve { child, address, announced, key, errors, more, ended: false }
+        Serve { child, drain, address, announced, key, errors, more, ended: false }
     }
 }
 
 impl Serve {
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     pub fn stderr(&self) -> String {
         String::from_utf8_lossy(&self.errors.lock().expect("no panic inside")).into_owned()
     }
@@ -192,6 +199,11 @@ impl Serve {
         status
     }
 
+    /// The service's process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// SIGTERM, and a good end.
     pub fn end(mut self) {
         self.signal(Signal::TERM);
@@ -202,9 +214,13 @@ impl Serve {
 
 impl Drop for Serve {
     fn drop(&mut self) {
-        // A test failed: what is left is removed by the launcher.
-        if !self.ended && self.child.kill().is_ok() && self.child.wait().is_err() {
-            eprintln!("holm serve could not be waited for");
+        // A test failed: what is left is removed.
+        if !self.ended && self.child.kill().is_ok() {
+            if self.child.wait().is_err() {
+                eprintln!("holm serve could not be waited for");
+            }
+            let drained = self.drain.output();
+            eprintln!("drained: {drained:?}");
         }
     }
 }

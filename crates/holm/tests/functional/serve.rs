@@ -23,14 +23,14 @@ as_root!(
     running_calls_finish_before_the_end,
     calls_that_do_not_finish_are_told,
     a_second_signal_ends_it_at_once,
-    a_killed_service_leaves_nothing,
+    a_killed_service_leaves_what_runs_until_it_is_drained,
     a_port_in_use_is_said,
 );
 as_rootless!(
     the_documented_curl_calls_work,
     a_session_ends_with_its_sandboxes,
     running_calls_finish_before_the_end,
-    a_killed_service_leaves_nothing,
+    a_killed_service_leaves_what_runs_until_it_is_drained,
 );
 
 /// The three calls as they are printed for the server on port 9000.
@@ -249,9 +249,11 @@ fn a_second_signal_ends_it_at_once(home: &Home) {
     serve.signal(Signal::TERM);
     assert_eq!(serve.wait().code(), Some(1), "{}", serve.stderr());
     drop(call);
+    assert!(serve.stderr().contains("holm drain"), "{}", serve.stderr());
+    assert_eq!(home.holm(&["drain"]).out(), "ended 1 sandbox\n");
 }
 
-fn a_killed_service_leaves_nothing(home: &Home) {
+fn a_killed_service_leaves_what_runs_until_it_is_drained(home: &Home) {
     let mut serve = home.serve(&[], &[]);
     let session = serve.session();
     let call = serve.start(&session, "run_command", json!({"command": "touch on; sleep 300"}));
@@ -259,6 +261,16 @@ fn a_killed_service_leaves_nothing(home: &Home) {
     serve.signal(Signal::KILL);
     assert_eq!(serve.wait().code(), None);
     drop(call);
+    let drained = home.holm(&["drain"]);
+    assert_eq!(
+        (drained.out(), drained.code()),
+        ("ended 1 sandbox\n".to_owned(), Some(0)),
+        "{}",
+        drained.err()
+    );
+    home.note_instances();
+    home.assert_clean();
+    assert_eq!(home.holm(&["drain"]).out(), "no sandbox was running\n");
 }
 
 fn case_71_the_first_key_is_in_its_file_only(home: &Home) {

@@ -4,6 +4,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod service;
+mod steps;
 
 use common::*;
 use rustix::process::{Pid, Signal, kill_process};

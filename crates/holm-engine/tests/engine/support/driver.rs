@@ -1,7 +1,8 @@
 //! The fake driver and its machines.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -29,6 +30,10 @@ pub struct FakeDriver {
     pub stubborn: Arc<AtomicUsize>,
     pub counts: Arc<Counts>,
     pub machines: Mutex<Vec<Arc<Inner>>>,
+    /// Sandboxes go on without it.
+    pub outlived: AtomicBool,
+    /// What one before it has left.
+    left: Mutex<HashMap<String, Arc<Inner>>>,
 }
 
 /// Machines now, at most, and real removals.
@@ -55,8 +60,25 @@ pub struct Inner {
 struct FakeMachine(Arc<Inner>);
 
 impl FakeDriver {
+    /// One that finds what `before` has left, and is outlived too.
+    pub fn after(before: &Self) -> Self {
+        let driver = Self { outlived: true.into(), ..Self::default() };
+        for machine in before.machines.lock().unwrap().iter() {
+            if machine.exited.borrow().is_none() {
+                let (id, machine) = (machine.spec.id.clone(), Arc::clone(machine));
+                driver.machines.lock().unwrap().push(Arc::clone(&machine));
+                driver.left.lock().unwrap().insert(id, machine);
+            }
+        }
+        driver
+    }
+
     pub fn alive(&self) -> usize {
         self.counts.alive.load(Ordering::SeqCst)
+    }
+
+    pub fn created(&self) -> usize {
+        self.counts.created.load(Ordering::SeqCst)
     }
 
     pub fn removed(&self) -> usize {
@@ -70,6 +92,11 @@ impl FakeDriver {
 }
 
 impl Inner {
+    /// Removed.
+    pub fn is_gone(&self) -> bool {
+        *self.exited.borrow() == Some(ExitReason::Destroyed)
+    }
+
     /// PID 1 is gone.
     pub fn die(&self, reason: ExitReason) {
         self.guest.stop();
@@ -121,6 +148,19 @@ impl Driver for FakeDriver {
 
     fn shutdown(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
+    }
+
+    fn left_over(&self) -> Vec<String> {
+        self.left.lock().unwrap().keys().cloned().collect()
+    }
+
+    fn adopt(&self, id: &str) -> Option<Box<dyn Machine>> {
+        let found = self.left.lock().unwrap().remove(id)?;
+        Some(Box::new(FakeMachine(found)))
+    }
+
+    fn outlived(&self) -> bool {
+        self.outlived.load(Ordering::SeqCst)
     }
 }
 

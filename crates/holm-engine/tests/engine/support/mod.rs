@@ -5,10 +5,11 @@ pub mod guest;
 pub mod service;
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use holm_engine::{Engine, EngineSettings, HostCapacity, LifetimeRules};
+use tokio::time::Instant;
 
 pub use driver::FakeDriver;
 pub use service::Service;
@@ -18,8 +19,16 @@ pub fn settings() -> EngineSettings {
     EngineSettings {
         host: HostCapacity { cpus: 8, memory_bytes: 64 << 30 },
         lifetime: LifetimeRules { min: Duration::from_millis(1), ..LifetimeRules::EMBEDDED },
+        clock,
         ..EngineSettings::default()
     }
+}
+
+/// The runtime's clock, which tests stop and wind on.
+fn clock() -> Duration {
+    static LONG_AGO: LazyLock<Instant> =
+        LazyLock::new(|| Instant::now().checked_sub(Duration::from_secs(60)).expect("up longer"));
+    Instant::now().duration_since(*LONG_AGO)
 }
 
 /// An engine over a fresh fake driver.

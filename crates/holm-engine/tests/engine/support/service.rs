@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use holm_engine::{
     AccountId, AccountLimits, Caller, Engine, EngineSettings, KeyHasher, KeyScope, MemoryStore,
@@ -51,6 +52,21 @@ impl Service {
         self.engine = Engine::with_store(Arc::clone(&driver) as _, settings, store);
         self.driver = driver;
         self.engine.start().await.unwrap();
+    }
+
+    /// One whose sandboxes go on when it does not.
+    pub fn outlived() -> Self {
+        let service = Self::priced();
+        service.driver.outlived.store(true, Ordering::SeqCst);
+        service
+    }
+
+    /// The engine is gone without a word, its sandboxes are not. Nothing has started yet.
+    pub fn kill(&mut self) {
+        let driver = Arc::new(FakeDriver::after(&self.driver));
+        let (settings, store) = (self.settings.clone(), Arc::clone(&self.store));
+        self.engine = Engine::with_store(Arc::clone(&driver) as _, settings, store);
+        self.driver = driver;
     }
 
     pub async fn account(&self) -> AccountId {

@@ -103,7 +103,7 @@ impl McpFace {
         self.sessions.count()
     }
 
-    /// Ends all sessions and their sandboxes. For the end, when no request runs any more.
+    /// Ends all sessions, not their sandboxes. For the end, when no request runs any more.
     pub async fn close(&self) {
         self.sessions.close().await;
     }

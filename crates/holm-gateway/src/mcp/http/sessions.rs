@@ -192,7 +192,8 @@ impl Sessions {
         }
     }
 
-    /// Ends all sessions. The engine destroys their sandboxes with itself.
+    /// Ends all sessions, at the end of the server. What becomes of their sandboxes is not decided
+    /// here: they may outlive it.
     pub async fn close(&self) {
         let all: Vec<Arc<Entry>> = self.table().drain().map(|(_, entry)| entry).collect();
         let closing: Vec<_> = all.into_iter().map(|entry| close(entry, Over::Server)).collect();
@@ -223,7 +224,9 @@ fn close(entry: Arc<Entry>, over: Over) -> JoinHandle<()> {
     tokio::spawn(async move {
         entry.calls.end(over);
         entry.calls.quiet().await;
-        entry.session.close().await;
+        if over != Over::Server {
+            entry.session.close().await;
+        }
     })
 }
 

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use holm_engine::{Engine, EngineSettings};
 use holm_gateway::mcp::{self, Ended, Shutdown, StdioOptions};
+use holm_runtime::Lifetime;
 use holm_runtime::LinuxDriver;
 
 use super::host;
@@ -25,7 +26,7 @@ pub(super) fn run(settings: McpSettings) -> Result<u8, Failure> {
             if let Some(count) = count {
                 engine_settings.max_sandboxes = *count;
             }
-            Some(host::driver(&settings.host, &engine_settings)?)
+            Some(host::driver(&settings.host, &engine_settings, Lifetime::Embedded)?)
         }
     };
     let event_loop = host::event_loop()?;

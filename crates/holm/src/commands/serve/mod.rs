@@ -16,11 +16,12 @@ use holm_gateway::mcp::http::KEEP_ALIVE;
 use holm_gateway::mcp::http::sessions::SessionRules;
 use holm_gateway::mcp::{HttpOptions, McpFace, Server};
 use holm_gateway::rest::{RestFace, RestOptions};
-use holm_runtime::LinuxDriver;
+use holm_runtime::{Lifetime, LinuxDriver};
 use tokio::sync::oneshot;
 
 use super::host;
 use super::signals::Signals;
+use crate::cli::OnStop;
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::service::{FirstKey, Place};
@@ -47,7 +48,7 @@ pub(super) fn run(settings: ServeSettings) -> Result<u8, Failure> {
         webhooks: settings.webhooks.names(),
         ..settings.engine.clone()
     };
-    let driver = host::driver(&settings.host, &engine_settings)?;
+    let driver = host::driver(&settings.host, &engine_settings, Lifetime::Detached)?;
     let event_loop = host::event_loop()?;
     let ground = Ground { place, secret_is_new, driver, engine_settings, listener };
     let result = event_loop.block_on(serve(ground, settings));
@@ -78,7 +79,8 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
     });
     let (address, listener) = listening.map_err(|error| not_listening(&settings, &error))?;
     let store = settings.database.open(&place).await?;
-    let engine = Engine::with_store(Arc::new(driver), engine_settings, Arc::clone(&store));
+    let driver = Arc::new(driver);
+    let engine = Engine::with_store(Arc::clone(&driver) as _, engine_settings, Arc::clone(&store));
     engine.start().await.map_err(|error| host::engine_failure(&error))?;
     let first_key = match settings.auth {
         Auth::Keys => FirstKey::ensure(&engine, &place, secret_is_new).await?,
@@ -125,7 +127,10 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
         };
         http::serve(listener, Options { faces, limits, requests }, stopped).await;
         mcp.close().await;
-        engine.shutdown().await;
+        match settings.on_stop {
+            OnStop::Keep => engine.leave().await,
+            OnStop::End => engine.shutdown().await,
+        }
         // After the last of what they tell.
         if let Some(webhooks) = webhooks {
             webhooks.stop().await;
@@ -136,6 +141,10 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
     tokio::select! {
         () = &mut ending => return Ok(exit::SUCCESS),
         () = signals.next() => {}
+        () = driver.ended() => {
+            return Err(Failure::new("the processes that make sandboxes were killed")
+                .hint("start holm again; it takes over the sandboxes, which go on"));
+        }
     }
     tracing::info!("stopping: no new work; running calls may finish");
     // Nobody listens when it has ended by itself.
@@ -143,8 +152,10 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
     tokio::select! {
         () = ending => Ok(exit::SUCCESS),
         () = signals.next() => {
-            // The launcher removes what is left as soon as this process is gone.
-            Err(Failure::new("ended by a second signal, before everything had come to its end"))
+            // The launcher removes what is half made as soon as this process is gone, and the next
+            // start settles the rest.
+            Err(Failure::new("ended by a second signal, before everything had come to its end")
+                .hint("the next start takes over what runs; `holm drain` ends it"))
         }
     }
 }

@@ -1,0 +1,213 @@
+//! Going on with what an engine before this one has left, on the same node: each of its records is
+//! held against what the driver has found.
+//!
+//! | record | sandbox runs | it does not |
+//! |---|---|---|
+//! | provisioning | removed, and the create taken back | taken back |
+//! | running | adopted, or ended if its lease has ended | lost, since it was last known to live |
+//! | deleting | removed | its removal is finished |
+//! | none | removed | |
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use holm_runtime::Machine;
+use holm_store::{Account, EndReason, Ended, Record, SandboxState};
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, timeout};
+
+use crate::create::Build;
+use crate::end::REMOVAL;
+use crate::event::Happened;
+use crate::measure::Measured;
+use crate::sandbox::Sandbox;
+use crate::{Engine, Error, plan};
+
+/// What a record says for the next engine: everything that only its create knew.
+#[derive(Debug, Serialize, Deserialize)]
+struct Adoption {
+    workdir: String,
+    enforced: Vec<String>,
+    missing: Vec<String>,
+    /// In which run of the host's kernel it became ready, and when by `EngineSettings::clock`.
+    boot_id: String,
+    ready_usec: u64,
+}
+
+impl Build {
+    /// For the record of a sandbox that becomes ready now.
+    pub(crate) fn adoption(&self) -> Result<serde_json::Value, Error> {
+        let settings = &self.engine.inner.settings;
+        let measured = self.sandbox.measured();
+        let adoption = Adoption {
+            workdir: self.sandbox.workdir.clone(),
+            enforced: measured.enforced,
+            missing: measured.missing,
+            boot_id: settings.boot_id.clone(),
+            ready_usec: u64::try_from((settings.clock)().as_micros()).unwrap_or(u64::MAX),
+        };
+        serde_json::to_value(adoption).map_err(|error| Error::internal("adoption", &error))
+    }
+}
+
+impl Engine {
+    /// Settles all records of this node, and everything that the driver has found.
+    pub(crate) async fn settle_left_over(&self) -> Result<(), Error> {
+        let inner = &self.inner;
+        for record in inner.store.sandbox_alive_on(inner.settings.node).await? {
+            if inner.registry.get(&record.id).is_none() {
+                self.settle_record(record).await?;
+            }
+        }
+        for id in inner.driver.left_over() {
+            if let Some(machine) = inner.driver.adopt(&id) {
+                tracing::warn!(id, "nobody's sandbox is removed");
+                inner.tasks.spawn(discard(id, machine));
+            }
+        }
+        Ok(())
+    }
+
+    async fn settle_record(&self, record: Record) -> Result<(), Error> {
+        let id = record.id;
+        let account = self.inner.store.account_get(record.account_id).await?;
+        // From here on nothing fails that would lose it: this may have to be done again.
+        let machine = self.inner.driver.adopt(&id.to_string());
+        let runs = machine.is_some();
+        tracing::info!(%id, state = %record.state, runs, "left over by an engine before");
+        match (record.state, machine) {
+            (SandboxState::Provisioning, None) => {
+                self.inner.store.sandbox_forget(id).await?;
+            }
+            (SandboxState::Provisioning, Some(machine)) => {
+                let engine = self.clone();
+                self.inner.tasks.spawn(async move {
+                    if !discard(id.to_string(), machine).await {
+                        // Its place stays taken until the next start.
+                        return;
+                    }
+                    if let Err(error) = engine.inner.store.sandbox_forget(id).await {
+                        let internal = error.internal();
+                        tracing::error!(%id, %error, internal, "a create is not taken back");
+                    }
+                });
+            }
+            (_, None) => self.settle_gone(record).await?,
+            (SandboxState::Deleting, Some(machine)) => {
+                let sandbox = Arc::new(Sandbox::new(record.clone(), String::new(), Duration::ZERO));
+                let live = sandbox.live();
+                sandbox.set(live);
+                self.take(&sandbox, machine)?;
+                let engine = self.clone();
+                // What it cannot remove the sweep removes.
+                self.inner.tasks.spawn(async move { engine.remove(&sandbox).await });
+            }
+            (_, Some(machine)) => self.adopt(record, account.as_ref(), machine).await?,
+        }
+        Ok(())
+    }
+
+    /// It was running or being removed, and nothing of it is there.
+    async fn settle_gone(&self, mut record: Record) -> Result<(), Error> {
+        if record.ended.is_none() {
+            // It is charged as far as it was known to live, and no further.
+            let at = record.metered_until.or(record.ready_at).unwrap_or(record.created_at);
+            let reason = EndReason::Lost;
+            record.state = SandboxState::Deleting;
+            record.ended = Some(Ended { reason, at });
+            record = self.record_save(record, &[Happened::Ended(reason)]).await?;
+        }
+        if let Some(ended) = record.ended {
+            record.state = ended.reason.final_state();
+            self.record_save(record, &[]).await?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with one that runs: with its lease, as if nothing had been.
+    async fn adopt(
+        &self,
+        record: Record,
+        account: Option<&Account>,
+        machine: Box<dyn Machine>,
+    ) -> Result<(), Error> {
+        let inner = &self.inner;
+        let id = record.id;
+        let adoption = record.adoption.clone().map(serde_json::from_value::<Adoption>);
+        let Some(Ok(adoption)) = adoption else {
+            // Of another form than ours: an engine of another version made it.
+            tracing::error!(%id, "what is recorded does not suffice to go on with it");
+            inner.tasks.spawn(discard(id.to_string(), machine));
+            return self.settle_gone(record).await;
+        };
+        let max_life = account.map_or(inner.settings.lifetime.max, |account| {
+            plan::lifetimes(&inner.settings, account).max
+        });
+        let now = Instant::now();
+        let ready = self.ready_then(&record, &adoption, now);
+        let lease = match (record.ready_at, record.expires_at) {
+            (Some(ready), Some(end)) => Duration::try_from(end.duration_since(ready)),
+            _ => Ok(record.lifetime),
+        };
+        let deadline = ready + lease.unwrap_or_default();
+        let sandbox = Arc::new(Sandbox::new(record, adoption.workdir, max_life));
+        let mut live = sandbox.live();
+        live.ready = Some(ready);
+        live.deadline = Some(deadline);
+        live.ceiling = Some((ready + max_life).max(deadline));
+        sandbox.set(live);
+        sandbox.set_measured(Measured {
+            enforced: adoption.enforced,
+            missing: adoption.missing,
+            fatal: Vec::new(),
+        });
+        self.take(&sandbox, machine)?;
+        if now >= deadline {
+            // Before anybody can use it again.
+            return self.expire(&sandbox).await;
+        }
+        inner.timer.add(deadline, id);
+        self.watch(&sandbox);
+        // The guest is hostile: whoever does not answer within a while is lost.
+        crate::health::check_later(self, &sandbox);
+        Ok(())
+    }
+
+    /// When it became ready, on this process's clock.
+    fn ready_then(&self, record: &Record, adoption: &Adoption, now: Instant) -> Instant {
+        let settings = &self.inner.settings;
+        let then = Duration::from_micros(adoption.ready_usec);
+        let age = match (settings.clock)().checked_sub(then) {
+            Some(age) if adoption.boot_id == settings.boot_id => age,
+            // Not to be met where sandboxes end with the host's kernel.
+            _ => record.ready_at.map_or(Duration::ZERO, |ready| {
+                let age = jiff::Timestamp::now().duration_since(ready);
+                Duration::try_from(age).unwrap_or_default()
+            }),
+        };
+        now.checked_sub(age).unwrap_or(now)
+    }
+
+    /// Makes it one of ours, which the sweep knows.
+    fn take(&self, sandbox: &Arc<Sandbox>, machine: Box<dyn Machine>) -> Result<(), Error> {
+        sandbox.attach(machine)?;
+        sandbox.hand_over(true);
+        self.inner.registry.add(sandbox);
+        Ok(())
+    }
+}
+
+/// Removes what nobody has. False when it could not be done.
+async fn discard(id: String, machine: Box<dyn Machine>) -> bool {
+    let failure = match timeout(REMOVAL, machine.destroy()).await {
+        Ok(Ok(())) => return true,
+        Ok(Err(error)) => error.internal,
+        Err(_elapsed) => format!("no end within {REMOVAL:?}"),
+    };
+    tracing::error!(
+        id,
+        failure,
+        "what nobody has could not be removed; the next start tries again"
+    );
+    false
+}

@@ -1,0 +1,203 @@
+//! What is kept on disk of a sandbox that may outlive its launcher: enough to take it over, or to
+//! remove it.
+//!
+//! One file for each, beside its instance's record. It is there before anything of the sandbox is,
+//! names PID 1 before that can become the guest, and goes when nothing is left. Only processes can
+//! be outlived: after a restart of the host nothing of a sandbox is there, so the files need not
+//! be safe against a power cut.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, PidfdFlags};
+use serde::{Deserialize, Serialize};
+
+use crate::cgroup::Group;
+use crate::driver::Shape;
+use crate::ids::IdMap;
+
+/// Of another form than this nothing is taken over.
+const VERSION: u32 = 1;
+
+/// What begins the name of a file that is not whole yet.
+const DRAFT: &str = ".draft-";
+
+/// A sandbox, or a blank.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    version: u32,
+    /// The run of the host's kernel in which it was made.
+    boot: String,
+    /// Whose it is; nobody's is a blank.
+    pub sandbox: Option<String>,
+    pub shape: Shape,
+    pub ids: IdMap,
+    pub cpus: Vec<usize>,
+    pub group: Option<Group>,
+    pub socket: PathBuf,
+    pub init: Option<Init>,
+}
+
+/// A process that is not our child: its number, and when it started, because numbers come again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Init {
+    pub pid: i32,
+    /// In ticks since the host started.
+    start: u64,
+}
+
+impl Init {
+    /// A process that lives; the caller holds a descriptor of it, so that the number is its own.
+    pub fn of(pid: i32) -> Option<Self> {
+        Some(Self { pid, start: start_time(pid)? })
+    }
+
+    /// A descriptor of it, if it lives.
+    pub fn open(self) -> Option<std::os::fd::OwnedFd> {
+        let fd = rustix::process::pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
+        // Compared after the process is held: from then on the number cannot change hands.
+        (start_time(self.pid)? == self.start).then_some(fd)
+    }
+}
+
+impl Kept {
+    /// A new one, of which nothing is there yet.
+    pub fn new(shape: Shape, ids: IdMap, group: Option<Group>, socket: PathBuf) -> Self {
+        Self {
+            version: VERSION,
+            boot: boot_id(),
+            sandbox: None,
+            shape,
+            ids,
+            cpus: Vec::new(),
+            group,
+            socket,
+            init: None,
+        }
+    }
+
+    /// True when what it names can still be there.
+    pub fn is_of_this_boot(&self) -> bool {
+        self.boot == boot_id()
+    }
+
+    /// Writes it at once or not at all.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        let name = path.file_name().unwrap_or_default();
+        let mut draft = std::ffi::OsString::from(DRAFT);
+        draft.push(name);
+        let draft = path.with_file_name(draft);
+        std::fs::write(&draft, serde_json::to_vec(self)?)?;
+        std::fs::rename(draft, path)
+    }
+}
+
+/// Everything that is kept in a directory: the file, and what it says unless it is of another form
+/// or not whole.
+pub(crate) fn all(dir: &Path) -> io::Result<Vec<(PathBuf, Option<Kept>)>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        let kept = std::fs::read(&path)
+            .ok()
+            .filter(|_| !is_draft(&path))
+            .and_then(|text| serde_json::from_slice(&text).ok())
+            .filter(|kept: &Kept| kept.version == VERSION);
+        found.push((path, kept));
+    }
+    Ok(found)
+}
+
+fn is_draft(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(DRAFT.as_bytes()))
+}
+
+/// Names this run of the host's kernel.
+fn boot_id() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.trim().to_owned()
+}
+
+fn start_time(pid: i32) -> Option<u64> {
+    start_time_of(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Field 22. The second one, the name, may hold anything, also blanks and brackets.
+fn start_time_of(stat: &str) -> Option<u64> {
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dir(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("holm-kept-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    fn kept() -> Kept {
+        let shape =
+            Shape { vcpus: 1, memory_bytes: 2, disk_bytes: 3, disk_inodes: 4, max_processes: 5 };
+        Kept::new(shape, IdMap::Range { start: 7 }, None, "/run/x.sock".into())
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_what_is_no_record_is_told_apart() {
+        let dir = dir("all");
+        let mut one = kept();
+        one.sandbox = Some("sbx_1".into());
+        one.write(&dir.join("sandbox-1")).unwrap();
+        one.sandbox = Some("sbx_2".into());
+        one.write(&dir.join("sandbox-1")).unwrap();
+        std::fs::write(dir.join(".draft-sandbox-2"), serde_json::to_vec(&one).unwrap()).unwrap();
+        std::fs::write(dir.join("sandbox-3"), "{\"version\":").unwrap();
+        let newer = Kept { version: VERSION + 1, ..kept() };
+        newer.write(&dir.join("sandbox-4")).unwrap();
+        let mut found = all(&dir).unwrap();
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        let seen: Vec<_> = found
+            .iter()
+            .map(|(path, kept)| {
+                let name = path.file_name().unwrap().to_str().unwrap();
+                (name, kept.as_ref().and_then(|kept| kept.sandbox.as_deref()))
+            })
+            .collect();
+        let want = [
+            (".draft-sandbox-2", None),
+            ("sandbox-1", Some("sbx_2")),
+            ("sandbox-3", None),
+            ("sandbox-4", None),
+        ];
+        assert_eq!(seen, want);
+        assert!(kept().is_of_this_boot());
+        assert!(!Kept { boot: "another".into(), ..kept() }.is_of_this_boot());
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_number_that_was_given_out_again_is_no_process_of_ours() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let init = Init::of(own).unwrap();
+        assert!(init.open().is_some());
+        assert!(Init { start: init.start + 1, ..init }.open().is_none());
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let init = Init::of(i32::try_from(child.id()).unwrap()).unwrap();
+        assert!(init.open().is_some());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(init.open().is_none());
+    }
+
+    #[test]
+    fn names_of_processes_do_not_confuse() {
+        let fields: Vec<String> = (3..=52).map(|n| n.to_string()).collect();
+        for name in ["sh", "a b", ") 1 2 (", "((", "))"] {
+            assert_eq!(start_time_of(&format!("9 ({name}) {}", fields.join(" "))), Some(22));
+        }
+        for bad in ["", "9 (x", "9 (x) 3 4", "9 (x) a b"] {
+            assert_eq!(start_time_of(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! Sandboxes that outlive the process that made them, the launcher, or both.
+
+use std::collections::BTreeSet;
+use std::io::BufRead as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use holm_runtime::{
+    Driver as _, DriverErrorKind, ExitReason, Fault, FaultMode, Lifetime, LinuxDriver,
+    LinuxOptions, Machine, Step, When,
+};
+
+use crate::harness::Test;
+use crate::leftovers;
+use crate::rig::{Rig, ask, base, options, sh, spec};
+
+pub const TESTS: &[Test] = &[
+    ("outlive_owner_and_launcher", owner_and_launcher),
+    ("outlive_launcher_killed_while_busy", launcher_killed_while_busy),
+    ("outlive_launcher_killed_at_every_step", launcher_killed_at_every_step),
+    ("outlive_owner_killed_at_every_step", owner_killed_at_every_step),
+    ("outlive_both_killed_at_every_step", both_killed_at_every_step),
+    ("outlive_what_cannot_be_read_is_removed", what_cannot_be_read_is_removed),
+    ("outlive_others_leave_it_alone", others_leave_it_alone),
+    ("outlive_ends_are_told", ends_are_told),
+];
+
+fn detached() -> LinuxOptions {
+    let mut options = options();
+    options.lifetime = Lifetime::Detached;
+    options.data_dir = Some(base().join("service"));
+    options.runtime_dir = Some(base().join("service-run"));
+    options
+}
+
+/// All instances that the service had, for the search of what is left.
+#[derive(Default)]
+struct Seen(BTreeSet<String>);
+
+impl Seen {
+    fn note(&mut self) {
+        let list = std::fs::read_dir(base().join("service/instances")).into_iter().flatten();
+        let dirs = list.flatten().filter(|entry| entry.file_type().is_ok_and(|t| t.is_dir()));
+        self.0.extend(dirs.map(|entry| entry.file_name().into_string().unwrap()));
+    }
+
+    /// Nothing at all is left.
+    fn assert_none(&self) {
+        leftovers::wait_until("directories of instances are left", || {
+            let empty = |dir: PathBuf| {
+                let list = std::fs::read_dir(dir).into_iter().flatten().flatten();
+                list.filter(|entry| entry.file_name() != "lock").count() == 0
+            };
+            empty(base().join("service/instances")) && empty(base().join("service-run"))
+        });
+        for instance in &self.0 {
+            leftovers::wait_for_none(instance, &[]);
+        }
+    }
+}
+
+/// An owner in a process of its own: makes a sandbox, uses it, destroys it, and says so.
+struct Owner {
+    child: Child,
+    lines: std::io::Lines<std::io::BufReader<std::process::ChildStdout>>,
+}
+
+impl Owner {
+    fn start(fault: Option<Fault>) -> Self {
+        let mut child = Command::new("/proc/self/exe")
+            .args(["outlive-child", base().to_str().unwrap()])
+            .arg(serde_json::to_string(&fault).unwrap())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// Its next word, or none when it is gone.
+    fn next(&mut self) -> Option<String> {
+        self.lines.next().and_then(Result::ok)
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// In the child. With a fault it goes on by itself; without one it does a step for every line.
+pub fn child(fault: &str) -> ! {
+    let fault: Option<Fault> = serde_json::from_str(fault).unwrap();
+    let wait = || {
+        if fault.is_none() && std::io::stdin().read_line(&mut String::new()).unwrap() == 0 {
+            std::process::exit(0);
+        }
+    };
+    let mut options = detached();
+    // Number 0 stands for this process.
+    options.fault = fault.map(|fault| {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let mode = match fault.mode {
+            FaultMode::KillOwner(_) => FaultMode::KillOwner(own),
+            FaultMode::KillBoth(_) => FaultMode::KillBoth(own),
+            other => other,
+        };
+        Fault { mode, ..fault }
+    });
+    options.blanks = usize::from(fault.is_none_or(|fault| fault.step == Step::Name));
+    let rig = Rig::new(options);
+    println!("{}", rig.driver.launcher_pid());
+    let adopted: Vec<_> =
+        rig.driver.left_over().iter().map(|id| rig.driver.adopt(id).unwrap()).collect();
+    adopted.iter().for_each(|machine| ping(&**machine));
+    for _ in 0..if fault.is_some_and(|fault| fault.step == Step::Name) { 50 } else { 1 } {
+        let spec = spec();
+        let id = spec.id.clone();
+        let machine = rig.create(spec).unwrap();
+        ping(&*machine);
+        println!("{id} {}", machine.guest_socket().display());
+        wait();
+        rig.destroy(&*machine);
+    }
+    println!("destroyed");
+    wait();
+    rig.runtime.block_on(rig.driver.leave());
+    println!("left");
+    std::process::exit(0)
+}
+
+fn ping(machine: &dyn Machine) {
+    assert_eq!(ask(machine.guest_socket(), "ping").unwrap(), "pong");
+}
+
+fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+const COUNTING: &str =
+    "cd /workspace; (i=0; while :; do i=$((i+1)); echo $i > n; sleep 0.01; done) >/dev/null 2>&1 &";
+
+fn count(machine: &dyn Machine) -> u64 {
+    let text = sh(machine, "sandbox", "until [ -s /workspace/n ]; do :; done; cat /workspace/n");
+    text.lines().next().and_then(|line| line.parse().ok()).unwrap_or(0)
+}
+
+/// Both killed in turns, and once together: the sandbox goes on, and is used by whoever is next.
+fn owner_and_launcher() {
+    let mut seen = Seen::default();
+    let rig = Rig::new(detached());
+    assert!(rig.driver.outlived() && rig.driver.left_over().is_empty());
+    let machine = rig.create(spec()).unwrap();
+    sh(&*machine, "sandbox", COUNTING);
+    seen.note();
+    let (pid, socket) = (machine.init_pid(), machine.guest_socket().to_owned());
+    let parent = |pid: u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        fields[1].parse::<u32>().unwrap()
+    };
+    assert_ne!(parent(pid), rig.driver.launcher_pid(), "PID 1 is not the launcher's child");
+    let busy = LinuxDriver::start(detached()).err().unwrap();
+    assert_eq!(busy.kind, DriverErrorKind::InUse);
+    rig.runtime.block_on(rig.driver.leave());
+    drop((machine, rig));
+    assert!(is_alive(pid), "an orderly end leaves it");
+
+    for round in 0..3 {
+        let mut owner = Owner::start(None);
+        let launcher = owner.next().unwrap().parse().unwrap();
+        let made = owner.next().unwrap();
+        seen.note();
+        let theirs = made.split_once(' ').unwrap().1;
+        match round {
+            0 => owner.kill(),
+            1 => {
+                kill(launcher);
+                owner.kill();
+            }
+            _ => {
+                owner.kill();
+                kill(launcher);
+            }
+        }
+        leftovers::wait_until("the launcher does not end", || !is_alive(launcher));
+        assert_eq!(ask(std::path::Path::new(theirs), "ping").unwrap(), "pong");
+    }
+
+    let rig = Rig::new(detached());
+    assert_eq!(rig.driver.left_over().len(), 4, "one of ours, three of theirs");
+    assert!(rig.driver.adopt("sbx_unknown").is_none());
+    let all: Vec<_> =
+        rig.driver.left_over().iter().map(|id| rig.driver.adopt(id).unwrap()).collect();
+    assert!(rig.driver.left_over().is_empty(), "each is adopted once");
+    let machine = all.iter().find(|machine| machine.init_pid() == pid).unwrap();
+    assert_eq!(machine.guest_socket(), socket);
+    let before = count(&**machine);
+    leftovers::wait_until("what runs inside stands still", || count(&**machine) > before);
+    assert!(machine.usage().memory_bytes.is_some_and(|bytes| bytes > 0));
+    assert_eq!(machine.oom_kills(), Some(0));
+    all.iter().for_each(|machine| rig.destroy(&**machine));
+    assert!(all.iter().all(|machine| !is_alive(machine.init_pid())));
+    rig.close();
+    seen.assert_none();
+}
+
+/// Creates and destroys go on over the death of the launcher.
+fn launcher_killed_while_busy() {
+    let mut options = detached();
+    options.blanks = 2;
+    let mut seen = Seen::default();
+    let rig = Rig::new(options);
+    let stays = rig.create(spec()).unwrap();
+    for round in 0..12 {
+        let launcher = rig.driver.launcher_pid();
+        rig.runtime.block_on(async {
+            let mut creates: Vec<_> = (0..6).map(|_| rig.driver.create(spec())).collect();
+            let mut destroy = stays.destroy();
+            std::future::poll_fn(|context| {
+                creates.iter_mut().for_each(|create| drop(create.as_mut().poll(context)));
+                if round == 11 {
+                    drop(destroy.as_mut().poll(context));
+                }
+                std::task::Poll::Ready(())
+            })
+            .await;
+            tokio::time::sleep(std::time::Duration::from_millis(round * 2)).await;
+            seen.note();
+            kill(launcher);
+            for create in creates {
+                let machine = create.await.unwrap();
+                ping(&*machine);
+                machine.destroy().await.unwrap();
+            }
+        });
+        assert_ne!(rig.driver.launcher_pid(), launcher);
+        seen.note();
+        if round < 11 {
+            ping(&*stays);
+        }
+    }
+    rig.destroy(&*stays);
+    rig.close();
+    seen.assert_none();
+}
+
+fn moments() -> impl Iterator<Item = (Step, When)> {
+    let all = [When::Before, When::After, When::BeforeUndo, When::AfterUndo];
+    let all = Step::ALL.into_iter().flat_map(move |step| all.map(|when| (step, when)));
+    // Nothing of ours runs after the guest has taken over.
+    all.filter(|moment| *moment != (Step::Exec, When::After))
+}
+
+fn launcher_killed_at_every_step() {
+    at_every_step(FaultMode::KillLauncher);
+}
+
+fn owner_killed_at_every_step() {
+    at_every_step(FaultMode::KillOwner(0));
+}
+
+fn both_killed_at_every_step() {
+    at_every_step(FaultMode::KillBoth(0));
+}
+
+/// One sandbox lives through all of it.
+fn at_every_step(mode: FaultMode) {
+    let mut seen = Seen::default();
+    let rig = Rig::new(detached());
+    let oldest = spec();
+    let pid = rig.create(oldest.clone()).unwrap().init_pid();
+    rig.runtime.block_on(rig.driver.leave());
+    drop(rig);
+    for (step, when) in moments() {
+        let what = format!("{step:?} {when:?} {mode:?}");
+        let mut owner = Owner::start(Some(Fault { step, when, mode }));
+        let mut words = Vec::new();
+        while let Some(word) = owner.next() {
+            seen.note();
+            words.push(word);
+        }
+        let status = owner.child.wait().unwrap();
+        seen.note();
+        let killed = !matches!(mode, FaultMode::KillLauncher);
+        assert_eq!(status.code(), (!killed).then_some(0), "{what}: {words:?}");
+        let rig = Rig::new(detached());
+        seen.note();
+        let left = rig.driver.left_over();
+        assert!(left.contains(&oldest.id) && left.len() <= 2, "{what}: {left:?}");
+        assert!(killed || left.len() == 1, "{what}: {left:?}");
+        for id in left {
+            let machine = rig.driver.adopt(&id).unwrap();
+            if id == oldest.id {
+                assert_eq!(machine.init_pid(), pid, "{what}");
+                ping(&*machine);
+            } else {
+                rig.destroy(&*machine);
+            }
+        }
+        // Everything else is going: all but one record.
+        leftovers::wait_until(&what, || {
+            let all = std::fs::read_dir(base().join("service/instances")).unwrap().flatten();
+            let kept = all.filter_map(|dir| std::fs::read_dir(dir.path().join("sandboxes")).ok());
+            kept.flatten().count() == 1
+        });
+        rig.runtime.block_on(rig.driver.leave());
+    }
+    let rig = Rig::new(detached());
+    let machine = rig.driver.adopt(&oldest.id).unwrap();
+    ping(&*machine);
+    rig.destroy(&*machine);
+    rig.close();
+    seen.assert_none();
+}
+
+/// A record that is not whole, or of a later version, is no reason to leave anything.
+fn what_cannot_be_read_is_removed() {
+    // Started before all of them, so that its start is not theirs.
+    let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
+    let mut seen = Seen::default();
+    let rig = Rig::new(detached());
+    let machines: Vec<_> = (0..3).map(|_| rig.create(spec()).unwrap()).collect();
+    let ids: Vec<_> = machines.iter().map(|machine| machine.init_pid()).collect();
+    let instance = base().join("service/instances").join(rig.driver.instance());
+    seen.note();
+    rig.runtime.block_on(rig.driver.leave());
+    drop((machines, rig));
+    let names: Vec<_> = std::fs::read_dir(instance.join("sandboxes")).unwrap().flatten().collect();
+    let record = std::fs::read_to_string(names[0].path()).unwrap();
+    std::fs::write(names[0].path(), &record[..record.len() / 2]).unwrap();
+    let record = std::fs::read_to_string(names[1].path()).unwrap();
+    let later = record.replace("\"version\":1", "\"version\":2");
+    assert_ne!(record, later);
+    std::fs::write(names[1].path(), later).unwrap();
+    // A number that belongs to somebody else now: the record's process is gone.
+    let record = std::fs::read_to_string(names[2].path()).unwrap();
+    let pid = ids.iter().find(|pid| record.contains(&format!("\"pid\":{pid},"))).unwrap();
+    let number = format!("\"pid\":{pid},");
+    let wrong = record.replace(&number, &format!("\"pid\":{},", other.id()));
+    std::fs::write(names[2].path(), wrong).unwrap();
+    let rig = Rig::new(detached());
+    assert!(rig.driver.left_over().is_empty());
+    leftovers::wait_until("they live on", || !ids.iter().any(|pid| is_alive(*pid)));
+    assert!(is_alive(other.id()), "somebody else's process was killed");
+    kill(other.id());
+    other.wait().unwrap();
+    rig.close();
+    // What was still there when the launcher gave up, the next one removes.
+    Rig::new(detached()).close();
+    seen.assert_none();
+}
+
+/// An embedded holm of the same data directory neither sweeps it nor takes its ids.
+fn others_leave_it_alone() {
+    let mut seen = Seen::default();
+    let rig = Rig::new(detached());
+    let service = rig.create(spec()).unwrap();
+    let id = rig.driver.left_over().pop();
+    assert_eq!(id, None);
+    seen.note();
+    rig.runtime.block_on(rig.driver.leave());
+    let map = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/uid_map")).unwrap();
+    let pid = service.init_pid();
+    let mut embedded = detached();
+    embedded.lifetime = Lifetime::Embedded;
+    for _ in 0..3 {
+        let rig = Rig::new(embedded.clone());
+        let machine = rig.create(spec()).unwrap();
+        assert_ne!(map(machine.init_pid()), map(pid), "two sandboxes with the same ids");
+        seen.note();
+        rig.close();
+    }
+    ping(&*service);
+    drop((service, rig));
+    let rig = Rig::new(detached());
+    let id = rig.driver.left_over().pop().unwrap();
+    let machine = rig.driver.adopt(&id).unwrap();
+    assert_eq!(machine.init_pid(), pid);
+    ping(&*machine);
+    // New ones have other ids than the one that was adopted.
+    let more: Vec<_> = (0..3).map(|_| rig.create(spec()).unwrap()).collect();
+    let maps: BTreeSet<_> = more.iter().map(|machine| map(machine.init_pid())).collect();
+    assert!(maps.len() == 3 && !maps.contains(&map(pid)));
+    // All of them, adopted or not.
+    rig.close();
+    assert!(!is_alive(pid));
+    seen.assert_none();
+}
+
+/// Of one that is nobody's child, before and after it was adopted.
+fn ends_are_told() {
+    let mut seen = Seen::default();
+    let rig = Rig::new(detached());
+    let machines: Vec<_> = (0..3).map(|_| rig.create(spec()).unwrap()).collect();
+    let pids: Vec<_> = machines.iter().map(|machine| machine.init_pid()).collect();
+    kill(pids[0]);
+    assert_eq!(rig.runtime.block_on(machines[0].exited()), ExitReason::Died);
+    rig.destroy(&*machines[0]);
+    // While there is no launcher.
+    let launcher = rig.driver.launcher_pid();
+    kill(pids[1]);
+    kill(launcher);
+    assert_eq!(rig.runtime.block_on(machines[1].exited()), ExitReason::Died);
+    rig.destroy(&*machines[1]);
+    seen.note();
+    rig.runtime.block_on(rig.driver.leave());
+    drop((machines, rig));
+    let rig = Rig::new(detached());
+    seen.note();
+    let id = rig.driver.left_over().pop().unwrap();
+    // Found, and dead before it is adopted.
+    kill(pids[2]);
+    let machine = rig.driver.adopt(&id).unwrap();
+    assert_eq!(rig.runtime.block_on(machine.exited()), ExitReason::Died);
+    rig.destroy(&*machine);
+    rig.close();
+    seen.assert_none();
+}
