@@ -1,0 +1,116 @@
+//! REST against real sandboxes: files, streams, and what happens when one side goes away.
+
+mod calls;
+mod files;
+mod streams;
+
+use std::io::Write as _;
+use std::net::TcpStream;
+
+use crate::common::{Answer, Serve, Value, json, receive};
+
+const LARGE: usize = 100 << 20;
+
+/// A sandbox of a service, over REST.
+struct Rest<'a> {
+    serve: &'a Serve,
+    path: String,
+}
+
+fn json_of(serve: &Serve, method: &str, path: &str, body: &Value) -> Answer {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    serve.ask(method, path, &[("content-type", "application/json")], &body)
+}
+
+impl<'a> Rest<'a> {
+    fn new(serve: &'a Serve, wanted: &Value) -> Self {
+        let made = json_of(serve, "POST", "/v1/sandboxes", wanted);
+        assert_eq!(made.status, 201, "{made:?}");
+        let id = made.json()["id"].as_str().expect("an id").to_owned();
+        Self { serve, path: format!("/v1/sandboxes/{id}") }
+    }
+
+    fn ask(&self, method: &str, below: &str, body: &Value) -> Answer {
+        json_of(self.serve, method, &format!("{}{below}", self.path), body)
+    }
+
+    fn exec(&self, command: &str) -> Value {
+        let ran = self.ask("POST", "/exec", &json!({"command": command}));
+        assert_eq!(ran.status, 200, "{ran:?}");
+        ran.json()
+    }
+
+    fn good(&self, command: &str) -> String {
+        let ran = self.exec(command);
+        assert_eq!(ran["exit_code"], 0, "{command}: {ran}");
+        ran["stdout"].as_str().expect("text").to_owned()
+    }
+
+    fn start(&self, body: &Value) -> TcpStream {
+        let path = format!("{}/exec", self.path);
+        let headers = [("content-type", "application/json")];
+        self.serve.send("POST", &path, &headers, &body.to_string())
+    }
+
+    /// A command to its end: its events.
+    fn follow(&self, body: &Value) -> Vec<(String, Value)> {
+        let answer = receive(self.start(body));
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert_eq!(answer.headers["content-type"], "text/event-stream");
+        events(&unchunked(&answer.body))
+    }
+
+    /// Sends a request with a body of bytes; gives the connection.
+    fn upload(&self, query: &str, length: usize) -> TcpStream {
+        let stream = TcpStream::connect(self.serve.address).expect("it listens");
+        let key = self.serve.key.as_deref().expect("a key");
+        let head = format!(
+            "PUT {}/files/raw?{query} HTTP/1.1\r\nhost: localhost\r\nx-api-key: {key}\r\n\
+             connection: close\r\ncontent-length: {length}\r\n\r\n",
+            self.path
+        );
+        (&stream).write_all(head.as_bytes()).expect("it reads");
+        stream
+    }
+
+    fn download(&self, query: &str) -> TcpStream {
+        self.serve.send("GET", &format!("{}/files/raw?{query}", self.path), &[], "")
+    }
+}
+
+/// A body that came in parts, as one text.
+fn unchunked(mut body: &str) -> String {
+    let mut whole = String::new();
+    while let Some((size, rest)) = body.split_once("\r\n") {
+        let size = usize::from_str_radix(size.trim(), 16).expect("a size");
+        whole.push_str(&rest[..size]);
+        body = rest[size..].trim_start_matches("\r\n");
+    }
+    whole
+}
+
+fn events(text: &str) -> Vec<(String, Value)> {
+    let blocks = text.split("\n\n").filter(|block| block.starts_with("event: "));
+    blocks
+        .map(|block| {
+            let (name, data) = block.split_once('\n').expect("two lines");
+            let data = data.strip_prefix("data: ").expect("data");
+            (name["event: ".len()..].to_owned(), serde_json::from_str(data).expect("JSON"))
+        })
+        .collect()
+}
+
+fn text_of(events: &[(String, Value)], stream: &str) -> String {
+    let parts = events.iter().filter(|(name, _)| name == stream);
+    parts.map(|(_, data)| data["text"].as_str().expect("text")).collect()
+}
+
+fn error_is(answer: &Answer, status: u16, name: &str) {
+    assert_eq!((answer.status, &answer.json()["error"]["type"]), (status, &json!(name)));
+}
+
+fn rss(serve: &Serve) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", serve.pid())).expect("it runs");
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).expect("a peak");
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number")
+}
