@@ -7,6 +7,7 @@
 mod crowd;
 mod mcp;
 mod peers;
+mod rest;
 mod table;
 mod workspace;
 
@@ -53,6 +54,7 @@ fn measure() -> Result<String> {
     let mut table = Table::default();
     whole(&options, &holm, &workspace, &mut table)?;
     running(&options, &holm, &workspace, &mut table)?;
+    rest::measure(&options, &holm, &workspace, &mut table)?;
     crowd::measure(&holm, &workspace, options.crowd, &mut table)?;
     Ok(if options.json { table.json() } else { table.text() })
 }

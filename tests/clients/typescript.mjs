@@ -1,4 +1,5 @@
-// Drives a running `holm serve` with the TypeScript packages: node typescript.mjs URL 1|MODE
+// Drives holm with the TypeScript packages: node typescript.mjs URL|PROGRAM 1|MODE
+// A running `holm serve` for a URL (its key in HOLM_API_KEY), `holm mcp` for a program.
 // 1 is `@modelcontextprotocol/sdk` 1.x; a mode is one of `@modelcontextprotocol/client` 2.x: legacy,
 // auto, or a revision.
 
@@ -8,23 +9,27 @@ import path from "node:path";
 
 // The packages are not beside this file.
 const require = createRequire(path.join(process.env.HOLM_TEST_MODULES, "here.js"));
-const [url, mode] = process.argv.slice(2);
+const [target, mode] = process.argv.slice(2);
 
-let Client, Transport, options;
+let Client, Transport, Stdio, options;
 if (mode === "1") {
   ({ Client } = require("@modelcontextprotocol/sdk/client/index.js"));
   ({ StreamableHTTPClientTransport: Transport } =
     require("@modelcontextprotocol/sdk/client/streamableHttp.js"));
+  ({ StdioClientTransport: Stdio } = require("@modelcontextprotocol/sdk/client/stdio.js"));
 } else {
   ({ Client, StreamableHTTPClientTransport: Transport } =
     require("@modelcontextprotocol/client"));
+  ({ StdioClientTransport: Stdio } = require("@modelcontextprotocol/client/stdio"));
   const known = mode === "legacy" || mode === "auto";
   options = { versionNegotiation: { mode: known ? mode : { pin: mode } } };
 }
 
 const client = new Client({ name: "holm-test", version: "1" }, options);
 const headers = { Authorization: `Bearer ${process.env.HOLM_API_KEY}` };
-const transport = new Transport(new URL(url), { requestInit: { headers } });
+const transport = target.startsWith("http")
+  ? new Transport(new URL(target), { requestInit: { headers } })
+  : new Stdio({ command: target, args: ["mcp"], env: process.env });
 await client.connect(transport);
 
 async function call(name, args, more) {

@@ -4,6 +4,7 @@
 //! about the keys that exist. Nothing is cached: each call asks the store.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 use holm_store::{Key, KeyStatus};
 use jiff::Timestamp;
@@ -93,6 +94,21 @@ impl Engine {
         };
         self.touch_later(key, now);
         Ok(Ok(caller))
+    }
+
+    /// Counts a request of the caller against the rate of its key. For faces, once for each
+    /// request; a caller without a key has no rate.
+    ///
+    /// # Errors
+    /// [`ErrorKind::RateLimited`].
+    pub fn admit(&self) -> Result<(), Error> {
+        let Some(key) = self.caller.key else { return Ok(()) };
+        self.inner.key_rates.take(key).map_err(|wait| {
+            let text = "this API key makes more requests than it may";
+            let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).saturating_add(1);
+            let retry_after = NonZeroU32::new(seconds);
+            Error { retry_after, ..Error::new(ErrorKind::RateLimited, text) }
+        })
     }
 
     fn refuse(

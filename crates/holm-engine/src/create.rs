@@ -53,7 +53,7 @@ impl Engine {
     /// `insufficient_balance`, `conflict`, `capacity`, `isolation_unavailable`, `unavailable`,
     /// `internal`. After an error nothing is left.
     pub async fn sandbox_create(&self, request: CreateSandbox) -> Result<SandboxView, Error> {
-        self.create(request, None).await
+        self.create_counted(request, None).await
     }
 
     /// The same, with a call that the guest gets together with its settings and answers as soon as
@@ -69,7 +69,18 @@ impl Engine {
         request: CreateSandbox,
         first: FirstCall,
     ) -> Result<SandboxView, Error> {
-        self.create(request, Some(first)).await
+        self.create_counted(request, Some(first)).await
+    }
+
+    async fn create_counted(
+        &self,
+        request: CreateSandbox,
+        first: Option<FirstCall>,
+    ) -> Result<SandboxView, Error> {
+        let since = Instant::now();
+        let made = self.create(request, first).await;
+        self.inner.counts.created(since, made.as_ref().err().map(|error| error.kind));
+        made
     }
 
     async fn create(

@@ -4,20 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use holm_runtime::Driver;
-use holm_store::{Cursor, KeyScope, MemoryStore, PAGE_MAX, Page, PageQuery, Record, Store};
+use holm_store::{Cursor, KeyId, KeyScope, MemoryStore, PAGE_MAX, Page, PageQuery, Record, Store};
 use holm_wire::client::GuestClient;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, watch};
 use tokio::time::Instant;
 
 use crate::audit::Refusals;
+use crate::counts::Counts;
 use crate::lease::Timer;
 use crate::measure::Measured;
 use crate::meter::Meter;
 use crate::sandbox::{Registry, Sandbox, view};
 use crate::tasks::Tasks;
 use crate::{
-    Caller, EndReason, EngineSettings, Error, ErrorKind, ListSandboxes, SandboxId, SandboxState,
-    SandboxView, UsageNow,
+    Buckets, Caller, EndReason, EngineSettings, Error, ErrorKind, ListSandboxes, SandboxId,
+    SandboxState, SandboxView, UsageNow,
 };
 
 /// Makes, uses and ends sandboxes, for one caller. Cheap to clone; all clones, and all those for
@@ -38,7 +39,11 @@ pub(crate) struct Inner {
     pub closing: AtomicBool,
     pub started: OnceCell<()>,
     pub meter: Arc<Meter>,
+    /// Changes when there is something to tell webhooks.
+    pub told: watch::Sender<()>,
     pub refusals: Refusals,
+    pub key_rates: Buckets<KeyId>,
+    pub counts: Counts,
 }
 
 impl Drop for Inner {
@@ -74,6 +79,7 @@ impl Engine {
         store: Arc<dyn Store>,
     ) -> Self {
         let meter = Arc::new(Meter::new(settings.balance_grace));
+        let key_rates = Buckets::new(settings.key_rate);
         let inner = Inner {
             driver,
             settings,
@@ -84,7 +90,10 @@ impl Engine {
             closing: AtomicBool::new(false),
             started: OnceCell::new(),
             meter,
+            told: watch::Sender::new(()),
             refusals: Refusals::default(),
+            key_rates,
+            counts: Counts::default(),
         };
         Self::of_operator(Arc::new(inner))
     }

@@ -1,6 +1,7 @@
 //! What a call can fail with: a closed list of kinds, a text for the caller, a text for the log.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 use serde::Serialize;
 
@@ -14,6 +15,8 @@ pub enum ErrorKind {
     InvalidArgument,
     /// Without an API key that works.
     Unauthorized,
+    /// More requests than the key may make; [`Error::retry_after`] says when the next one may come.
+    RateLimited,
     /// The key, or its account, may not do that.
     Forbidden,
     /// There is a price, and the account has nothing to pay it with.
@@ -58,9 +61,10 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind, for documentation and tests.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::InvalidArgument,
         Self::Unauthorized,
+        Self::RateLimited,
         Self::Forbidden,
         Self::InsufficientBalance,
         Self::NotFound,
@@ -89,6 +93,7 @@ impl ErrorKind {
         match self {
             Self::InvalidArgument => "invalid_argument",
             Self::Unauthorized => "unauthorized",
+            Self::RateLimited => "rate_limited",
             Self::Forbidden => "forbidden",
             Self::InsufficientBalance => "insufficient_balance",
             Self::NotFound => "not_found",
@@ -120,6 +125,9 @@ impl ErrorKind {
             Self::Unauthorized => {
                 "Send a key that `holm key create` has shown, in `Authorization: Bearer` or \
                  `x-api-key`."
+            }
+            Self::RateLimited => {
+                "Wait as long as `Retry-After` says, and send requests more slowly."
             }
             Self::Forbidden => "Use a key with the scope that the message names.",
             Self::InsufficientBalance => {
@@ -178,6 +186,8 @@ pub struct Error {
     pub ended: Option<Ended>,
     /// With [`ErrorKind::SandboxGone`] after a command: what it had written until then.
     pub partial: Option<Box<CommandResult>>,
+    /// With [`ErrorKind::RateLimited`]: seconds to wait.
+    pub retry_after: Option<NonZeroU32>,
 }
 
 impl Error {
@@ -191,6 +201,7 @@ impl Error {
             internal: None,
             ended: None,
             partial: None,
+            retry_after: None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! What webhooks tell: recorded in the transaction in which it happened.
 
 use holm_store::{AccountId, EndReason, Event, EventId, Record};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::{Engine, Error};
@@ -46,10 +46,22 @@ impl Engine {
             "metadata": record.metadata,
         });
         let mut events = Vec::new();
-        for what in what {
-            events.extend(self.events_of(what.kind(), record.account_id, &payload)?);
+        for (what, after) in what.iter().zip(0..) {
+            let mut these = self.events_of(what.kind(), record.account_id, &payload)?;
+            for event in &mut these {
+                // Told in the order of their times.
+                event.created_at += SignedDuration::from_micros(after);
+            }
+            events.extend(these);
         }
         Ok(events)
+    }
+
+    /// Wakes those who tell webhooks, after events were recorded.
+    pub(crate) fn events_recorded(&self) {
+        if !self.inner.settings.webhooks.is_empty() {
+            self.inner.told.send_replace(());
+        }
     }
 
     /// The same event for each webhook.

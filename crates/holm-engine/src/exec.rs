@@ -104,6 +104,7 @@ impl Engine {
             ..run_request(request, self.inner.settings.output_limit)?
         };
 
+        let _counted = self.count_run();
         let _in_flight = sandbox.start_run();
         let kills_before = sandbox.oom_kills();
         let guest = sandbox.guest()?;

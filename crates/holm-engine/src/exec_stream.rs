@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::capture::Characters;
 use crate::command::run_request;
+use crate::counts::Run;
 use crate::end::LAST_WORDS;
 use crate::exec::{START, note_limits, timed_out_note};
 use crate::guest_error::About;
@@ -52,6 +53,7 @@ pub struct ExecStream {
     over: bool,
     _feed: Option<Feed>,
     _in_flight: RunGuard,
+    _counted: Run,
 }
 
 /// Passes standard input on.
@@ -97,6 +99,7 @@ impl Engine {
             tag: None,
             stdin: Some(run.stdin.is_some()),
         };
+        let counted = self.count_run();
         let in_flight = sandbox.start_run();
         let kills_before = sandbox.oom_kills();
         let guest = sandbox.guest()?.clone();
@@ -143,6 +146,7 @@ impl Engine {
             over: false,
             _feed: feed,
             _in_flight: in_flight,
+            _counted: counted,
         })
     }
 }

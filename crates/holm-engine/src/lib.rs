@@ -15,6 +15,7 @@ mod caller;
 mod capture;
 mod code;
 mod command;
+mod counts;
 mod create;
 mod driver_error;
 mod end;
@@ -39,6 +40,7 @@ mod measure;
 mod meter;
 mod plan;
 mod price;
+mod rate;
 mod record;
 mod sandbox;
 mod script;
@@ -53,10 +55,12 @@ mod text;
 mod transfer;
 mod usage;
 mod view;
+mod webhook;
 
 pub use account::NewAccount;
 pub use auth::Refusal;
 pub use caller::Caller;
+pub use counts::{BOUNDS_MS, Durations, Metrics};
 pub use create::FirstCall;
 #[doc(hidden)]
 pub use end::end_steps;
@@ -70,6 +74,7 @@ pub use key::{CreatedKey, NewKey};
 pub use language::Language;
 pub use lifetime::LifetimeRules;
 pub use price::Prices;
+pub use rate::{Buckets, Rate};
 pub use settings::EngineSettings;
 pub use size::{Chosen, HostCapacity, Sizes};
 #[doc(hidden)]
@@ -81,10 +86,11 @@ pub use view::{
     FileEntry, FileList, FileWritten, Limits, ListSandboxes, Output, RunCode, RunCommand,
     SandboxView, ServiceInfo, UsageNow, UsageReport, UsageRow,
 };
+pub use webhook::{Deliver, Delivered, Message, WebhookRules, Webhooks};
 
 pub use holm_runtime::MountRo;
 pub use holm_store::{
     Account, AccountId, AccountLimits, AuditEvent, Cursor, CursorError, EndReason, Ended, Entry,
-    EntryKind, IdError, Key, KeyHasher, KeyId, KeyScope, KeyStatus, KeyText, MemoryStore, NodeId,
-    Outcome, Page, PageQuery, SandboxId, SandboxState, Size, SizeName, Store, Usage,
+    EntryKind, EventId, IdError, Key, KeyHasher, KeyId, KeyScope, KeyStatus, KeyText, MemoryStore,
+    NodeId, Outcome, Page, PageQuery, SandboxId, SandboxState, Size, SizeName, Store, Usage,
 };

@@ -99,6 +99,7 @@ async fn run(meter: Arc<Meter>, engine: Weak<Inner>, interval: Duration) {
                 tracing::warn!(internal = error.internal, "cannot say that this node lives");
             }
             engine.charge_all().await;
+            engine.inner.counts.charged();
             next = Instant::now() + interval;
         }
         for account in meter.due(Instant::now()) {
@@ -184,5 +185,6 @@ impl Engine {
                 tracing::error!(internal = error.internal(), "cannot tell of a balance");
             }
         }
+        self.events_recorded();
     }
 }

@@ -44,11 +44,16 @@ impl Engine {
         what: &[Happened],
     ) -> Result<Record, Error> {
         let events = self.events(what, &record)?;
-        match self.inner.store.sandbox_save(record.clone(), events.clone()).await {
+        let told = !events.is_empty();
+        let saved = match self.inner.store.sandbox_save(record.clone(), events.clone()).await {
             Ok(saved) => Ok(saved),
             Err(StoreError::Stale { .. }) => self.save_again(record, events).await,
             Err(error) => Err(error.into()),
+        };
+        if told {
+            self.events_recorded();
         }
+        saved
     }
 
     /// Nobody but this engine writes its records: where the store has a newer one, an earlier

@@ -7,7 +7,7 @@ use holm_runtime::Shape;
 use holm_store::{KeyHasher, NodeId};
 
 use crate::faults::Faults;
-use crate::{Error, HostCapacity, LifetimeRules, Prices, Sizes};
+use crate::{Error, HostCapacity, LifetimeRules, Prices, Rate, Sizes};
 
 /// Settings of an engine. `EngineSettings::default()` is the embedded form.
 #[derive(Debug, Clone)]
@@ -63,6 +63,8 @@ pub struct EngineSettings {
     pub boot_id: String,
     /// Makes hashes of API keys; without it no key exists.
     pub keys: Option<KeyHasher>,
+    /// How often one key may ask.
+    pub key_rate: Rate,
     /// Who is told what happens.
     pub webhooks: Vec<String>,
     /// Namespace numbers of the host by name (`user`, `mnt` …); a sandbox must differ from them.
@@ -116,6 +118,7 @@ impl Default for EngineSettings {
             node: NodeId::ZERO,
             boot_id: boot_id(),
             keys: None,
+            key_rate: Rate::UNLIMITED,
             webhooks: Vec::new(),
             host_namespaces: crate::measure::host_namespaces(),
             clock: monotonic,

@@ -29,8 +29,10 @@ pub struct Event {
 }
 
 /// Asks for events that are due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutboxClaim {
+    /// Who is to be told; of everybody where absent. Who is slow then holds nobody else up.
+    pub target: Option<String>,
     /// The time.
     pub now: Timestamp,
     /// How long the claimer has. After it somebody else may claim them, for the claimer may be

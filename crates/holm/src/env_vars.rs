@@ -26,7 +26,7 @@ pub struct EnvVar {
 pub const DATA_DIR: EnvVar = EnvVar {
     name: "HOLM_DATA_DIR",
     aliases: &[],
-    commands: &["run", "mcp", "serve", "drain", "doctor"],
+    commands: &["run", "mcp", "serve", "drain", "doctor", "config", "account", "key"],
     flag: Some("--data-dir"),
     doc: "Directory for disk images and layers. Default: `/var/lib/holm` for root, else \
           `$XDG_DATA_HOME/holm` or `~/.local/share/holm`.",
@@ -53,11 +53,30 @@ pub const LOG: EnvVar = EnvVar {
           `serve`, `off` for the others.",
 };
 
+/// How the log looks.
+pub const LOG_FORMAT: EnvVar = EnvVar {
+    name: "HOLM_LOG_FORMAT",
+    aliases: &[],
+    commands: &["run", "mcp", "serve", "doctor"],
+    flag: None,
+    doc: "`text` for people, or `json`: one object per line. Default: `text`.",
+};
+
+/// The settings file.
+pub const CONFIG: EnvVar = EnvVar {
+    name: "HOLM_CONFIG",
+    aliases: &[],
+    commands: &["serve", "config", "account", "key"],
+    flag: Some("--config"),
+    doc: "Settings file of the service. Default: `config.toml` in the data directory, if it is \
+          there. Every setting is in [settings](settings.md).",
+};
+
 /// The template of sandboxes that name none.
 pub const DEFAULT_TEMPLATE: EnvVar = EnvVar {
     name: "HOLM_DEFAULT_TEMPLATE",
     aliases: &["ABX_DEFAULT_TEMPLATE"],
-    commands: &["run", "mcp", "serve"],
+    commands: &["run", "mcp", "serve", "config"],
     flag: Some("--template"),
     doc: "Template of sandboxes that name none. Default: `host`.",
 };
@@ -66,7 +85,7 @@ pub const DEFAULT_TEMPLATE: EnvVar = EnvVar {
 pub const MAX_SANDBOXES: EnvVar = EnvVar {
     name: "HOLM_MAX_SANDBOXES",
     aliases: &[],
-    commands: &["mcp", "serve"],
+    commands: &["mcp", "serve", "config"],
     flag: Some("--max-sandboxes"),
     doc: "Most sandboxes that may run at once. Default: 20.",
 };
@@ -75,7 +94,7 @@ pub const MAX_SANDBOXES: EnvVar = EnvVar {
 pub const BIND: EnvVar = EnvVar {
     name: "HOLM_BIND",
     aliases: &[],
-    commands: &["serve"],
+    commands: &["serve", "config"],
     flag: Some("--bind"),
     doc: "IP address to listen at. Default: 127.0.0.1. Others than loopback need keys \
           or a token.",
@@ -85,7 +104,7 @@ pub const BIND: EnvVar = EnvVar {
 pub const PORT: EnvVar = EnvVar {
     name: "HOLM_PORT",
     aliases: &[],
-    commands: &["serve"],
+    commands: &["serve", "config"],
     flag: Some("--port"),
     doc: "Port to listen at; 0 takes a free one. Default: 9000.",
 };
@@ -94,7 +113,7 @@ pub const PORT: EnvVar = EnvVar {
 pub const DATABASE: EnvVar = EnvVar {
     name: "HOLM_DATABASE",
     aliases: &[],
-    commands: &["serve", "drain"],
+    commands: &["serve", "drain", "config", "account", "key"],
     flag: Some("--database"),
     doc: "Where the service keeps accounts, keys, sandboxes and the ledger: `sqlite` (a file in \
           the data directory) or `postgres://user:password@host:port/database`. Default: `sqlite`.",
@@ -104,7 +123,7 @@ pub const DATABASE: EnvVar = EnvVar {
 pub const ON_STOP: EnvVar = EnvVar {
     name: "HOLM_ON_STOP",
     aliases: &[],
-    commands: &["serve"],
+    commands: &["serve", "config"],
     flag: Some("--on-stop"),
     doc: "What becomes of sandboxes when the service is stopped: `keep` (they go on, and the next \
           start takes them over) or `end`. Default: `keep`.",
@@ -114,7 +133,7 @@ pub const ON_STOP: EnvVar = EnvVar {
 pub const AUTH_TOKEN: EnvVar = EnvVar {
     name: "HOLM_AUTH_TOKEN",
     aliases: &["ABX_MCP_AUTH_TOKEN"],
-    commands: &["serve"],
+    commands: &["serve", "config"],
     flag: None,
     doc: "One token that all clients send, instead of API keys. Set but blank lets nobody in, so here an empty value does \
           count. Never logged, never passed into a sandbox.",
@@ -124,30 +143,98 @@ pub const AUTH_TOKEN: EnvVar = EnvVar {
 pub const ALLOWED_ORIGINS: EnvVar = EnvVar {
     name: "HOLM_ALLOWED_ORIGINS",
     aliases: &["ABX_MCP_ALLOWED_ORIGINS"],
-    commands: &["serve"],
+    commands: &["serve", "config"],
     flag: None,
     doc: "Origins of web pages that may use the service besides those of this machine, with \
           commas between. Their hosts may also be in `Host`, as a proxy sends it.",
 };
 
-/// The URL of a service.
+/// Who is told what happens.
+pub const WEBHOOK_URLS: EnvVar = EnvVar {
+    name: "HOLM_WEBHOOK_URLS",
+    aliases: &[],
+    commands: &["serve"],
+    flag: None,
+    doc: "URLs that are told what happens to sandboxes and balances, with commas between. They may \
+          hold secrets and are never logged.",
+};
+
+/// What signs the messages to them.
+pub const WEBHOOK_SECRETS: EnvVar = EnvVar {
+    name: "HOLM_WEBHOOK_SECRETS",
+    aliases: &[],
+    commands: &["serve"],
+    flag: None,
+    doc: "What signs the messages to `HOLM_WEBHOOK_URLS`: `whsec_` and 24 to 64 random bytes in \
+          base64; one for all, or one for each with commas between. Never logged.",
+};
+
+/// Where a service is.
 pub const URL: EnvVar = EnvVar {
     name: "HOLM_URL",
     aliases: &["ABX_SANDBOX_BASE_URL"],
     commands: &["mcp"],
     flag: Some("--local"),
-    doc: "URL of a holm service to use instead of the embedded engine. Not there yet: `holm mcp` \
-          says so and stops; `--local` ignores it.",
+    doc: "URL of a holm service to use instead of the embedded engine, with or without `/mcp` or \
+          `/v1/mcp` at its end. `--local` ignores it.",
 };
 
-/// The key of a service.
+/// A service's key.
 pub const API_KEY: EnvVar = EnvVar {
     name: "HOLM_API_KEY",
     aliases: &["ABX_SANDBOX_API_KEY", "AAS_API_KEY"],
     commands: &["mcp"],
     flag: Some("--local"),
-    doc: "Key of a holm service. A key without a URL is refused, because no service's address is \
-          built in; `--local` ignores it. Never passed into a sandbox.",
+    doc: "Key of the service at `HOLM_URL`. A key without a URL is refused, because no service's \
+          address is built in; `--local` ignores it. Never logged, never passed into a sandbox.",
+};
+
+/// Certificates to trust besides the system's.
+pub const CA_FILE: EnvVar = EnvVar {
+    name: "HOLM_CA_FILE",
+    aliases: &[],
+    commands: &["mcp", "serve"],
+    flag: None,
+    doc: "File with certificates (PEM) of an authority to trust besides those of the system: for \
+          the service at `HOLM_URL`, and for webhooks.",
+};
+
+/// Certificates to trust instead of the system's.
+pub const SSL_CERT_FILE: EnvVar = EnvVar {
+    name: "SSL_CERT_FILE",
+    aliases: &[],
+    commands: &["mcp", "serve"],
+    flag: None,
+    doc: "File with certificates (PEM) to trust in place of those of the system.",
+};
+
+/// The proxy for https.
+pub const HTTPS_PROXY: EnvVar = EnvVar {
+    name: "HTTPS_PROXY",
+    aliases: &["https_proxy"],
+    commands: &["mcp"],
+    flag: None,
+    doc: "Proxy to a service whose URL begins with `https://`, such as \
+          `http://proxy.example.com:3128`. Services on this machine are reached directly.",
+};
+
+/// The proxy for http.
+pub const HTTP_PROXY: EnvVar = EnvVar {
+    name: "HTTP_PROXY",
+    aliases: &["http_proxy"],
+    commands: &["mcp"],
+    flag: None,
+    doc: "The same for `http://`.",
+};
+
+/// Hosts without a proxy.
+pub const NO_PROXY: EnvVar = EnvVar {
+    name: "NO_PROXY",
+    aliases: &["no_proxy"],
+    commands: &["mcp"],
+    flag: None,
+    doc: "Hosts, ends of hosts, addresses and networks that are reached without a proxy, with \
+          commas between; `*` is all.",
 };
 
 /// No colours.
@@ -192,6 +279,8 @@ pub const ALL: &[EnvVar] = &[
     DATA_DIR,
     RUNTIME_DIR,
     LOG,
+    LOG_FORMAT,
+    CONFIG,
     DEFAULT_TEMPLATE,
     MAX_SANDBOXES,
     BIND,
@@ -200,8 +289,15 @@ pub const ALL: &[EnvVar] = &[
     ON_STOP,
     AUTH_TOKEN,
     ALLOWED_ORIGINS,
+    WEBHOOK_URLS,
+    WEBHOOK_SECRETS,
     URL,
     API_KEY,
+    CA_FILE,
+    SSL_CERT_FILE,
+    HTTPS_PROXY,
+    HTTP_PROXY,
+    NO_PROXY,
     NO_COLOR,
     TERM,
     XDG_DATA_HOME,

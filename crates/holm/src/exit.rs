@@ -39,7 +39,7 @@ pub const TABLE: &[Row] = &[
     Row { code: "0", commands: "all", meaning: "Done; for `run`: the command's own." },
     Row {
         code: "1",
-        commands: "mcp, doctor, completions, version",
+        commands: "all but run",
         meaning: "It failed, or `doctor` found a mandatory layer missing.",
     },
     Row { code: "2", commands: "all", meaning: "Wrong arguments." },

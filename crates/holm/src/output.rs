@@ -45,6 +45,26 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&text)
 }
 
+/// A table: a head, and columns as wide as they must be.
+#[must_use]
+pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let head: Vec<String> = head.iter().map(ToString::to_string).collect();
+    let lines = || std::iter::once(&head).chain(rows);
+    let wide = |column: usize| {
+        lines().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max()
+    };
+    let mut text = String::new();
+    for line in lines() {
+        let cells = line.iter().enumerate().map(|(column, cell)| {
+            let width = wide(column).unwrap_or(0);
+            format!("{cell:width$}")
+        });
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
 /// Prints a failure to standard error.
 pub fn report(failure: &Failure, environment: &Environment) {
     let paint = Paint::stderr(environment);

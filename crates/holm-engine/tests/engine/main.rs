@@ -16,3 +16,4 @@ mod record;
 mod restart;
 mod scope;
 mod support;
+mod webhook;

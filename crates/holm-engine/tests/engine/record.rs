@@ -56,7 +56,7 @@ async fn a_store_that_does_not_answer_is_said_so_and_nothing_is_made() {
 
 async fn told(service: &Service) -> Vec<(String, String)> {
     let lease = Duration::from_secs(1);
-    let claim = OutboxClaim { now: Timestamp::MAX, lease, limit: 100 };
+    let claim = OutboxClaim { target: None, now: Timestamp::MAX, lease, limit: 100 };
     let due = service.store.outbox_claim(claim).await.unwrap();
     let mut told: Vec<_> =
         due.into_iter().map(|delivery| (delivery.event.kind, delivery.event.target)).collect();

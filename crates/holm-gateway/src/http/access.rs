@@ -1,10 +1,16 @@
 //! Who asks: credentials, and whose they are.
 
 use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
 
-use holm_engine::{Engine, Refusal};
+use holm_engine::{Buckets, Engine, Error, Rate, Refusal};
 use hyper::header::AUTHORIZATION;
 use hyper::http::request::Parts;
+
+use super::server::Peer;
 
 /// Who sent a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +77,60 @@ pub enum Access {
     Token(Option<Secret>),
     /// Keys of accounts, which the engine knows and is asked for with every request. Requests
     /// without a key are let in as [`Caller::Keyless`].
-    Keys(Engine),
+    Keys(KeyAccess),
+}
+
+/// Keys, and how often those who have none may ask.
+#[derive(Clone)]
+pub struct KeyAccess {
+    engine: Engine,
+    keyless: Arc<Buckets<Option<IpAddr>>>,
+}
+
+impl KeyAccess {
+    /// Asks `engine`, and lets each address ask at `keyless` without a key.
+    #[must_use]
+    pub fn new(engine: Engine, keyless: Rate) -> Self {
+        Self { engine, keyless: Arc::new(Buckets::new(keyless)) }
+    }
+
+    async fn caller(
+        &self,
+        presented: Option<&str>,
+        peer: Option<IpAddr>,
+    ) -> Result<Caller, Refused> {
+        let Some(presented) = presented else {
+            return match self.keyless.take(peer.map(network)) {
+                Ok(()) => Ok(Caller::Keyless),
+                Err(wait) => Err(Refused::TooMany(wait)),
+            };
+        };
+        let unknown = |error: Error| {
+            let internal = error.internal.as_deref().unwrap_or_default();
+            tracing::error!(%error, internal, "a key was not looked up");
+            Refused::Unknown
+        };
+        let caller = self.engine.authenticate(presented).await.map_err(unknown)?;
+        let caller = Caller::Known(caller.map_err(Refused::Key)?);
+        match caller.engine(&self.engine).admit() {
+            Ok(()) => Ok(caller),
+            Err(error) => {
+                let wait = error.retry_after.map_or(1, NonZeroU32::get);
+                Err(Refused::TooMany(Duration::from_secs(wait.into())))
+            }
+        }
+    }
+}
+
+/// Who an address counts as: everybody of one IPv6 network is the same, as each has millions.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        v4 @ IpAddr::V4(_) => v4,
+    }
 }
 
 impl fmt::Debug for Access {
@@ -108,9 +167,18 @@ pub enum Refused {
     /// A key that does not work.
     #[error("{0}; whoever runs the service makes a new one with `holm key create`")]
     Key(Refusal),
+    /// More requests than this key, or an address without one, may make.
+    #[error("too many requests; wait {} s and send them more slowly", seconds(*.0))]
+    TooMany(Duration),
     /// Keys cannot be looked up at this moment.
     #[error("keys cannot be looked up at the moment; try again in a few seconds")]
     Unknown,
+}
+
+/// Whole seconds, at least one: what `Retry-After` carries.
+#[must_use]
+pub fn seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
 impl Refused {
@@ -122,6 +190,7 @@ impl Refused {
             Self::Missing | Self::Wrong => 401,
             Self::Key(Refusal::AccountDisabled) => 403,
             Self::Key(_) => 401,
+            Self::TooMany(_) => 429,
             Self::Unknown => 503,
         }
     }
@@ -141,16 +210,10 @@ impl Access {
             (Self::Token(_), None) => Err(Refused::Missing),
             (Self::Token(Some(token)), Some(given)) if token.is(given) => Ok(local()),
             (Self::Token(_), Some(_)) => Err(Refused::Wrong),
-            (Self::Keys(_), None) => Ok(Caller::Keyless),
-            (Self::Keys(engine), Some(given)) => match engine.authenticate(given).await {
-                Ok(Ok(caller)) => Ok(Caller::Known(caller)),
-                Ok(Err(refusal)) => Err(Refused::Key(refusal)),
-                Err(error) => {
-                    let internal = error.internal.as_deref().unwrap_or_default();
-                    tracing::error!(%error, internal, "a key was not looked up");
-                    Err(Refused::Unknown)
-                }
-            },
+            (Self::Keys(keys), presented) => {
+                let peer = head.extensions.get::<Peer>().map(|peer| peer.0.ip());
+                keys.caller(presented, peer).await
+            }
         }
     }
 }

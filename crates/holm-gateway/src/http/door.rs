@@ -22,7 +22,7 @@ pub enum Stopped {
     /// 403: the `Origin` is not allowed.
     #[error("requests of pages with this Origin are not allowed")]
     ForeignOrigin,
-    /// 400, 401, 403 or 503.
+    /// 400, 401, 403, 429 or 503.
     #[error(transparent)]
     Credential(#[from] Refused),
 }

@@ -14,6 +14,9 @@ pub type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 /// One protocol on the server. Dropping the future, or the response's body, means that the client
 /// has gone: the work behind it must stop then.
 pub trait Face: Send + Sync {
+    /// What it is called in metrics.
+    fn name(&self) -> &'static str;
+
     /// True for the paths that are this face's.
     fn serves(&self, path: &str) -> bool;
 

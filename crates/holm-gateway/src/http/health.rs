@@ -18,6 +18,10 @@ pub struct Health {
 }
 
 impl Face for Health {
+    fn name(&self) -> &'static str {
+        "health"
+    }
+
     fn serves(&self, path: &str) -> bool {
         matches!(path, "/health" | "/ready")
     }

@@ -16,6 +16,7 @@
 //! | [`reply`] | responses: whole, or a stream of events |
 //! | [`pulse`] | ends connections whose client does not read |
 //! | [`health`] | `/health` and `/ready` |
+//! | [`metrics`] | `/metrics` |
 
 pub mod access;
 pub mod body;
@@ -23,12 +24,13 @@ pub mod door;
 pub mod face;
 pub mod health;
 pub mod limits;
+pub mod metrics;
 pub mod origin;
 pub mod pulse;
 pub mod reply;
 pub mod server;
 
-pub use access::{Access, Caller};
+pub use access::{Access, Caller, KeyAccess};
 pub use door::Door;
 pub use face::Face;
 pub use limits::Limits;

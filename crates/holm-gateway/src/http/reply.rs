@@ -125,6 +125,12 @@ pub fn text(status: u16, sentence: &'static str) -> Response {
     respond(status, Some("text/plain; charset=utf-8"), whole(sentence))
 }
 
+/// Text of this type.
+#[must_use]
+pub fn plain(status: u16, content_type: &'static str, text: String) -> Response {
+    respond(status, Some(content_type), whole(text))
+}
+
 /// Nothing.
 #[must_use]
 pub fn empty(status: u16) -> Response {

@@ -4,9 +4,11 @@
 //! faces answer what still runs; then connections are closed.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use holm_engine::random_bytes;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -15,10 +17,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::face::Face;
 use super::limits::Limits;
+use super::metrics::Requests;
 use super::pulse::Pulse;
 use super::reply::{self, Response};
 
@@ -34,7 +37,28 @@ pub struct Options {
     pub faces: Vec<Arc<dyn Face>>,
     /// The bounds.
     pub limits: Limits,
+    /// Where answers are counted.
+    pub requests: Arc<Requests>,
 }
+
+/// The name of a request, in its extensions, the log and the answer's `x-request-id`. Nothing
+/// secret.
+#[derive(Debug, Clone)]
+pub struct RequestId(pub Arc<str>);
+
+impl RequestId {
+    /// One that no other request has.
+    #[must_use]
+    pub fn fresh() -> Self {
+        let bytes = random_bytes::<9>().unwrap_or_default();
+        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self(format!("req_{digits}").into())
+    }
+}
+
+/// Who is at the other end of the connection of a request, in its extensions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer(pub SocketAddr);
 
 /// Counts one request until its response is over.
 pub struct Busy(Arc<watch::Sender<usize>>);
@@ -74,10 +98,10 @@ pub async fn serve(listener: TcpListener, options: Options, shutdown: impl Futur
             biased;
             () = &mut shutdown => break,
             Some(_) = connections.join_next() => {}
-            (stream, permit) = accept(&listener, &room) => {
+            (stream, peer, permit) = accept(&listener, &room) => {
                 let shared = Arc::clone(&shared);
                 connections.spawn(async move {
-                    connection(&shared, stream).await;
+                    connection(&shared, stream, peer).await;
                     drop(permit);
                 });
             }
@@ -90,17 +114,17 @@ pub async fn serve(listener: TcpListener, options: Options, shutdown: impl Futur
 async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
-) -> (TcpStream, OwnedSemaphorePermit) {
+) -> (TcpStream, Peer, OwnedSemaphorePermit) {
     loop {
         // The semaphore is never closed; were it, waiting would be all there is to do.
         let Ok(permit) = Arc::clone(room).acquire_owned().await else {
             return std::future::pending().await;
         };
         match listener.accept().await {
-            Ok((stream, _peer)) => {
+            Ok((stream, peer)) => {
                 // Small answers must not wait for acknowledgements. Where it cannot be set they do.
                 let _ = stream.set_nodelay(true);
-                return (stream, permit);
+                return (stream, Peer(peer), permit);
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection was not accepted");
@@ -110,10 +134,11 @@ async fn accept(
     }
 }
 
-async fn connection(shared: &Arc<Shared>, stream: TcpStream) {
+async fn connection(shared: &Arc<Shared>, stream: TcpStream, peer: Peer) {
     let limits = &shared.options.limits;
-    let service = service_fn(|request| {
+    let service = service_fn(|mut request: Request<Incoming>| {
         let shared = Arc::clone(shared);
+        request.extensions_mut().insert(peer);
         async move { Ok::<_, Infallible>(shared.answer(request).await) }
     });
     let stream = TokioIo::new(Pulse::new(stream, limits.write_silence));
@@ -143,17 +168,25 @@ async fn connection(shared: &Arc<Shared>, stream: TcpStream) {
 }
 
 impl Shared {
-    async fn answer(&self, request: Request<Incoming>) -> Response {
+    async fn answer(&self, mut request: Request<Incoming>) -> Response {
         let busy = Busy::new(&self.busy);
+        let id = RequestId::fresh();
+        request.extensions_mut().insert(id.clone());
+        let since = Instant::now();
         let method = request.method().clone();
         // Without the query: keys are put there by mistake.
         let path = request.uri().path().to_owned();
         let face = self.options.faces.iter().find(|face| face.serves(&path));
-        let mut response = match face {
+        let response = match face {
             Some(face) => Arc::clone(face).answer(request).await,
             None => reply::text(404, "not found\n"),
         };
-        tracing::debug!(%method, %path, status = response.status().as_u16(), "answered");
+        let status = response.status().as_u16();
+        self.options.requests.add(face.map_or("none", |face| face.name()), status);
+        let request_id = &id.0;
+        let elapsed_us = since.elapsed().as_micros();
+        tracing::debug!(%request_id, %method, %path, status, elapsed_us, "answered");
+        let mut response = reply::with(response, "x-request-id", request_id);
         response.body_mut().hold(busy);
         response
     }

@@ -8,11 +8,11 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
+use super::backend::{Backend, Begun, Work};
 use super::jsonrpc::{self, INVALID_REQUEST, Id, Request, RpcError};
 use super::outcome::ToolError;
 use super::panics::guarded;
-use super::server::{Answer, Call, Server, Subscription};
-use super::session::Session;
+use super::server::Subscription;
 
 /// Calls that may run at once on one connection.
 pub const MAX_CALLS: usize = 128;
@@ -31,8 +31,7 @@ type Table = Arc<Mutex<HashMap<Id, Open>>>;
 
 /// The calls of one connection.
 pub struct Dispatch {
-    server: Arc<Server>,
-    session: Arc<Session>,
+    backend: Arc<dyn Backend>,
     out: Queue,
     open: Table,
     tasks: JoinSet<()>,
@@ -41,8 +40,8 @@ pub struct Dispatch {
 
 impl Dispatch {
     /// Nothing runs yet. `out` takes what is not a reply (progress).
-    pub fn new(server: Arc<Server>, session: Arc<Session>, out: Queue, max_calls: usize) -> Self {
-        Self { server, session, out, open: Table::default(), tasks: JoinSet::new(), max_calls }
+    pub fn new(backend: Arc<dyn Backend>, out: Queue, max_calls: usize) -> Self {
+        Self { backend, out, open: Table::default(), tasks: JoinSet::new(), max_calls }
     }
 
     /// Takes one request. Its reply goes to `reply_to`: now, or when its call has ended.
@@ -58,10 +57,10 @@ impl Dispatch {
             send(&reply_to, jsonrpc::error(None, &error)).await;
             return;
         }
-        let answer = guarded(|| self.server.answer(&self.session, request));
-        match answer.unwrap_or_else(|error| Answer::Done(Err(error))) {
-            Answer::Done(outcome) => send(&reply_to, jsonrpc::reply(&id, outcome)).await,
-            Answer::Listen(subscription) => {
+        let begun = guarded(|| self.backend.answer(request));
+        match begun.unwrap_or_else(|error| Begun::Done(Err(error))) {
+            Begun::Done(outcome) => send(&reply_to, jsonrpc::reply(&id, outcome)).await,
+            Begun::Listen(subscription) => {
                 let acknowledgement = subscription.acknowledgement();
                 let full = {
                     let mut table = self.table();
@@ -78,12 +77,12 @@ impl Dispatch {
                     send(&self.out, acknowledgement).await;
                 }
             }
-            Answer::Call(call) => {
+            Begun::Work(work) => {
                 if self.table().len() >= self.max_calls {
-                    let result = call.refused(self.busy());
-                    send(&reply_to, jsonrpc::result(&id, result)).await;
+                    let outcome = work.refused(self.busy());
+                    send(&reply_to, jsonrpc::reply(&id, outcome)).await;
                 } else {
-                    self.start(id, call, reply_to);
+                    self.start(id, work, reply_to);
                 }
             }
         }
@@ -97,7 +96,7 @@ impl Dispatch {
         .suggest("Wait until one of them has ended, or cancel one, then call again.")
     }
 
-    fn start(&mut self, id: Id, call: Call, reply_to: Queue) {
+    fn start(&mut self, id: Id, work: Box<dyn Work>, reply_to: Queue) {
         let open = Arc::clone(&self.open);
         let progress = self.out.clone();
         let key = id.clone();
@@ -105,7 +104,8 @@ impl Dispatch {
         let mut table = lock(&self.open);
         let handle = self.tasks.spawn(async move {
             // Progress is a courtesy: where the client does not read, it is left out.
-            let outcome = call.run(|message| drop(progress.try_send(message))).await;
+            let notify = Box::new(move |message| drop(progress.try_send(message)));
+            let outcome = work.run(notify).await;
             // Out of the table first: a client may use the id again as soon as it has the reply.
             lock(&open).remove(&id);
             send(&reply_to, jsonrpc::reply(&id, outcome)).await;

@@ -11,7 +11,8 @@
 //! | [`jsonrpc`] | envelopes, ids, error codes |
 //! | [`revision`] | the five revisions and how they differ |
 //! | [`server`] | answers requests, whatever transport they came by |
-//! | [`session`] | one client: its revision, default sandbox, sandboxes |
+//! | [`session`], [`agreed`] | one client: its revision, default sandbox, sandboxes |
+//! | [`backend`] | what answers a connection on stdio: the engine here, or a service elsewhere |
 //! | [`dispatch`] | the running calls of one connection: ids, cancellation, limits |
 //! | [`stdio`], [`lines`] | the stdio transport |
 //! | [`http`] | the Streamable HTTP transport |
@@ -21,7 +22,9 @@
 //! Only `stdio`, `lines` and `http` know how bytes travel: a transport brings its own reading and
 //! writing and uses the rest.
 
+pub mod agreed;
 pub mod args;
+pub mod backend;
 pub mod dispatch;
 pub mod http;
 pub mod jsonrpc;
@@ -39,4 +42,4 @@ pub mod tools;
 pub use http::{HttpOptions, McpFace};
 pub use server::Server;
 pub use session::Session;
-pub use stdio::{Ended, StdioOptions, serve_stdio};
+pub use stdio::{Ended, Shutdown, StdioOptions, serve_backend, serve_stdio};

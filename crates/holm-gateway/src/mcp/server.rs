@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 use tokio::time::MissedTickBehavior;
 
+use super::agreed::Agreed;
 use super::args::Args;
 use super::jsonrpc::{self, INVALID_PARAMS, Id, Request, RpcError, shortened};
 use super::outcome::{Output, ToolError, call_result};
@@ -42,6 +43,18 @@ pub enum Answer {
     Done(Result<Value, RpcError>),
     /// A tool call, to be run by the transport.
     Call(Call),
+    /// A subscription (revision 2026-07-28): acknowledged, then open until cancelled.
+    Listen(Subscription),
+}
+
+/// How a request goes on, before any tool is asked.
+pub enum Opened {
+    /// Answered.
+    Done(Result<Value, RpcError>),
+    /// `tools/list`, of this revision.
+    List(Revision),
+    /// `tools/call`, of this revision and with these parameters.
+    Call(Revision, Map<String, Value>),
     /// A subscription (revision 2026-07-28): acknowledged, then open until cancelled.
     Listen(Subscription),
 }
@@ -104,40 +117,69 @@ impl Server {
 
     /// Answers one request, or says how it goes on.
     pub fn answer(&self, session: &Arc<Session>, request: Request) -> Answer {
-        let Request { id, method, params } = request;
-        let revision = match revision::of_request(&method, &params, session.revision())
-            .and_then(|revision| revision::admits(revision, &method).map(|()| revision))
-        {
-            Ok(revision) => revision,
-            Err(error) => return Answer::Done(Err(error)),
-        };
-        match method.as_str() {
-            "tools/call" => match self.prepare(session, revision, params) {
+        match self.open(session.agreed(), request) {
+            Opened::Done(outcome) => Answer::Done(outcome),
+            Opened::Listen(subscription) => Answer::Listen(subscription),
+            Opened::List(revision) => Answer::Done(Ok(self.listed(revision, self.list()))),
+            Opened::Call(revision, params) => match self.prepare(session, revision, params) {
                 Ok(call) => Answer::Call(call),
                 Err(error) => Answer::Done(Err(error)),
             },
+        }
+    }
+
+    /// Answers a request as far as no tool is asked.
+    pub fn open(&self, agreed: &Agreed, request: Request) -> Opened {
+        let Request { id, method, params } = request;
+        let revision = match revision::of_request(&method, &params, agreed.revision())
+            .and_then(|revision| revision::admits(revision, &method).map(|()| revision))
+        {
+            Ok(revision) => revision,
+            Err(error) => return Opened::Done(Err(error)),
+        };
+        match method.as_str() {
+            "tools/call" => Opened::Call(revision, params),
+            "tools/list" => {
+                // All tools fit one page, so no cursor was ever handed out.
+                if params.get("cursor").is_some_and(|cursor| !cursor.is_null()) {
+                    return Opened::Done(Err(RpcError::new(INVALID_PARAMS, "Invalid cursor")));
+                }
+                Opened::List(revision)
+            }
             "subscriptions/listen" => match params.get("notifications") {
                 Some(Value::Object(_)) => {
-                    Answer::Listen(Subscription { id, server: self.info.clone() })
+                    Opened::Listen(Subscription { id, server: self.info.clone() })
                 }
-                _ => Answer::Done(Err(RpcError::new(
+                _ => Opened::Done(Err(RpcError::new(
                     INVALID_PARAMS,
                     "`notifications` must be an object (the filter)",
                 ))),
             },
-            _ => Answer::Done(self.method(session, revision, &method, &params)),
+            _ => Opened::Done(self.method(agreed, revision, &method, &params)),
         }
+    }
+
+    /// The result of a `tools/list`.
+    #[must_use]
+    pub fn listed(&self, revision: Revision, tools: Vec<Value>) -> Value {
+        revision::dress(revision, json!({"tools": tools}), true, &self.info)
+    }
+
+    /// The result of a tool call with what its revision wants on it.
+    #[must_use]
+    pub fn called(&self, revision: Revision, result: Value) -> Value {
+        revision::dress(revision, result, false, &self.info)
     }
 
     fn method(
         &self,
-        session: &Session,
+        agreed: &Agreed,
         revision: Revision,
         method: &str,
         params: &Map<String, Value>,
     ) -> Result<Value, RpcError> {
         let (result, listing) = match method {
-            "initialize" => (self.initialize(session.negotiate(params)), false),
+            "initialize" => (self.initialize(agreed.negotiate(params)), false),
             "ping" => (json!({}), false),
             "server/discover" => {
                 let result = json!({
@@ -146,13 +188,6 @@ impl Server {
                     "instructions": INSTRUCTIONS,
                 });
                 (result, true)
-            }
-            "tools/list" => {
-                // All tools fit one page, so no cursor was ever handed out.
-                if params.get("cursor").is_some_and(|cursor| !cursor.is_null()) {
-                    return Err(RpcError::new(INVALID_PARAMS, "Invalid cursor"));
-                }
-                (json!({"tools": self.list()}), true)
             }
             "resources/list" => (json!({"resources": []}), true),
             "resources/templates/list" => (json!({"resourceTemplates": []}), true),

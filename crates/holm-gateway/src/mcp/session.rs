@@ -11,10 +11,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use holm_engine::{CreateSandbox, Engine, ErrorKind, SandboxId, SandboxView};
-use serde_json::{Map, Value};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tokio::task::JoinSet;
 
+use super::agreed::Agreed;
 use super::outcome::ToolError;
 use super::revision::Revision;
 
@@ -22,13 +22,12 @@ use super::revision::Revision;
 pub struct Session {
     engine: Engine,
     default_template: Option<String>,
-    fallback: Revision,
+    agreed: Agreed,
     stateless: bool,
     state: Mutex<State>,
 }
 
 struct State {
-    revision: Revision,
     default: Arc<Slot>,
     created: Vec<SandboxId>,
 }
@@ -72,9 +71,9 @@ impl Session {
     /// `initialize` names no revision that is known.
     #[must_use]
     pub fn new(engine: Engine, default_template: Option<String>, fallback: Revision) -> Self {
-        let state = State { revision: fallback, default: Arc::default(), created: Vec::new() };
-        let stateless = false;
-        Self { engine, default_template, fallback, stateless, state: Mutex::new(state) }
+        let state = State { default: Arc::default(), created: Vec::new() };
+        let (agreed, stateless) = (Agreed::new(fallback), false);
+        Self { engine, default_template, agreed, stateless, state: Mutex::new(state) }
     }
 
     /// What one request of the stateless revision works with.
@@ -105,14 +104,13 @@ impl Session {
     /// The revision of requests that do not name their own.
     #[must_use]
     pub fn revision(&self) -> Revision {
-        self.state().revision
+        self.agreed.revision()
     }
 
-    /// `initialize`: agrees on a revision.
-    pub fn negotiate(&self, params: &Map<String, Value>) -> Revision {
-        let revision = Revision::negotiate(params, self.fallback);
-        self.state().revision = revision;
-        revision
+    /// What was agreed on with the client.
+    #[must_use]
+    pub fn agreed(&self) -> &Agreed {
+        &self.agreed
     }
 
     /// The default that counts for a call that arrives now.

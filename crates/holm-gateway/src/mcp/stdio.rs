@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::backend::{Backend, Local};
 use super::dispatch::{Dispatch, MAX_CALLS, Queue};
 use super::jsonrpc::{self, INVALID_REQUEST, Message, RpcError, Text};
 use super::lines::{Line, LineReader, MAX_LINE};
@@ -87,14 +88,28 @@ pub async fn serve_stdio(
     input: impl AsyncRead + Send + Unpin,
     output: impl AsyncWrite + Send + Unpin + 'static,
 ) -> Ended {
-    let StdioOptions { default_template, mut shutdown, server, max_calls } = options;
+    let StdioOptions { default_template, shutdown, server, max_calls } = options;
     let session = Arc::new(Session::new(engine, default_template, Revision::R2024_11_05));
+    let backend = Arc::new(Local::new(server, session));
+    serve_backend(backend, shutdown, max_calls, input, output).await
+}
+
+/// Serves one client whose requests `backend` answers, at most `max_calls` of them at once, until
+/// its input ends, it no longer reads, or `shutdown` resolves. What belongs to the connection has
+/// ended when this returns.
+pub async fn serve_backend(
+    backend: Arc<dyn Backend>,
+    mut shutdown: Shutdown,
+    max_calls: usize,
+    input: impl AsyncRead + Send + Unpin,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+) -> Ended {
     let (out, lines) = mpsc::channel(QUEUE);
     let mut writer = tokio::spawn(write_lines(lines, output));
     let mut reader = LineReader::new(input, MAX_LINE);
     let mut connection = Connection {
-        dispatch: Dispatch::new(server, Arc::clone(&session), out.clone(), max_calls),
-        session: Arc::clone(&session),
+        dispatch: Dispatch::new(Arc::clone(&backend), out.clone(), max_calls),
+        backend: Arc::clone(&backend),
         out,
     };
 
@@ -106,7 +121,7 @@ pub async fn serve_stdio(
     };
     tracing::debug!(?ended, "the connection ends");
     connection.close(&ended, writer).await;
-    session.close().await;
+    backend.close().await;
     ended
 }
 
@@ -127,7 +142,7 @@ async fn write_lines(
 
 struct Connection {
     dispatch: Dispatch,
-    session: Arc<Session>,
+    backend: Arc<dyn Backend>,
     out: Queue,
 }
 
@@ -188,7 +203,7 @@ impl Connection {
 
     /// A JSON array: its replies come as one array once the last is there.
     async fn batch(&mut self, items: Vec<Value>) {
-        let problem = if self.session.revision() != Revision::R2025_03_26 {
+        let problem = if self.backend.revision() != Revision::R2025_03_26 {
             Some("batches belong to revision 2025-03-26 only; send one message a line".to_owned())
         } else if items.is_empty() {
             Some("the batch is empty".to_owned())

@@ -53,7 +53,7 @@ pub struct Endpoint {
     /// What it is.
     pub about: About,
     /// Its documentation, into the document of a generator.
-    pub describe: fn(&mut SchemaGenerator) -> Doc,
+    pub describe: fn(requests: &mut SchemaGenerator, answers: &mut SchemaGenerator) -> Doc,
     run: Box<dyn Fn(Asked) -> Work + Send + Sync>,
 }
 
@@ -129,7 +129,7 @@ impl Endpoint {
         F: Fn(Call<P, Q, B>) -> W + Clone + Send + Sync + 'static,
         W: Future<Output = Result<O, Failure>> + Send,
     {
-        let kinds = Arc::new(schema::properties::<Q>(&mut schema::generator()).0);
+        let kinds = Arc::new(schema::properties::<Q>(&mut schema::of_requests()).0);
         let run = move |asked: Asked| -> Work {
             let (kinds, run) = (Arc::clone(&kinds), run.clone());
             Box::pin(async move {
@@ -177,13 +177,16 @@ impl Endpoint {
     }
 }
 
-fn describe<P: Param, Q: JsonSchema, B: Input, O: Output>(generator: &mut SchemaGenerator) -> Doc {
-    let (query, query_required) = schema::properties::<Q>(generator);
+fn describe<P: Param, Q: JsonSchema, B: Input, O: Output>(
+    requests: &mut SchemaGenerator,
+    answers: &mut SchemaGenerator,
+) -> Doc {
+    let (query, query_required) = schema::properties::<Q>(requests);
     Doc {
         param: P::NAME.map(|name| (name, P::schema())),
         query,
         query_required,
-        body: B::describe(generator),
-        answers: O::describe(generator),
+        body: B::describe(requests),
+        answers: O::describe(answers),
     }
 }

@@ -4,19 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use holm_engine::{Engine, random_bytes};
+use holm_engine::Engine;
 use hyper::Request;
 use hyper::body::Incoming;
 use tokio::sync::watch;
 
 use super::endpoint::{Asked, Endpoint, Surroundings};
 use super::failure::Failure;
-use super::{exec, files, openapi, raw, sandboxes, service};
+use super::{accounts, audit, exec, files, keys, openapi, raw, sandboxes, service};
 use crate::http::access::Refused;
 use crate::http::body::Intake;
 use crate::http::door::Stopped;
 use crate::http::face::{Answering, Face};
-use crate::http::reply::{self, Response};
+use crate::http::reply::Response;
+use crate::http::server::RequestId;
 use crate::http::{Caller, Door, Limits};
 use crate::mcp::panics::Guarded;
 
@@ -62,6 +63,9 @@ pub fn endpoints() -> Vec<Endpoint> {
         files::endpoints(),
         raw::endpoints(),
         service::endpoints(),
+        accounts::endpoints(),
+        keys::endpoints(),
+        audit::endpoints(),
         openapi::endpoints(),
     ];
     resources.into_iter().flatten().collect()
@@ -92,7 +96,7 @@ impl RestFace {
         let (head, body) = request.into_parts();
         let mut body = Some(body);
         let result = self.answer_or_fail(&head, &mut body, &request_id).await;
-        let response = match result {
+        match result {
             Ok(response) => response,
             Err(failure) => {
                 if let Some(body) = body.take() {
@@ -104,8 +108,7 @@ impl RestFace {
                 );
                 failure.response(&request_id)
             }
-        };
-        reply::with(response, "x-request-id", &request_id)
+        }
     }
 
     /// Takes the body where it reads it.
@@ -173,20 +176,18 @@ impl RestFace {
     }
 }
 
-/// A name for a request that no other has; nothing secret.
-fn fresh_id() -> Arc<str> {
-    let bytes = random_bytes::<9>().unwrap_or_default();
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("req_{digits}").into()
-}
-
 impl Face for RestFace {
+    fn name(&self) -> &'static str {
+        "rest"
+    }
+
     fn serves(&self, path: &str) -> bool {
         path == "/v1" || path.starts_with("/v1/")
     }
 
     fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answering {
-        let request_id = fresh_id();
+        let known = request.extensions().get::<RequestId>().cloned();
+        let RequestId(request_id) = known.unwrap_or_else(RequestId::fresh);
         let id = Arc::clone(&request_id);
         let answering = Guarded::new(async move { self.respond(request, id).await });
         Box::pin(async move {

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::exec::CommandResult;
+use crate::http::access::{Refused, seconds};
 use crate::http::body::BodyError;
 use crate::http::door::Stopped;
 use crate::http::reply::{self, Response};
@@ -13,7 +14,7 @@ use crate::http::reply::{self, Response};
 /// What a 401 tells about the way to authenticate.
 const CHALLENGE: &str = "Bearer realm=\"holm\"";
 /// Seconds after which it makes sense to try again where nothing better is known.
-const RETRY_SECONDS: u32 = 2;
+const RETRY_SECONDS: u64 = 2;
 
 /// A failed request.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ pub struct Failure {
     /// What to do about it.
     pub suggestion: String,
     /// Seconds after which to try again.
-    pub retry_after: Option<u32>,
+    pub retry_after: Option<u64>,
     /// Methods that the path has, with 405.
     pub allow: Option<Box<str>>,
     /// What is left of the request's body is in the way of the next request.
@@ -105,7 +106,7 @@ pub fn of_kind(kind: ErrorKind) -> ErrorType {
         ErrorKind::Conflict | ErrorKind::LanguageUnavailable | ErrorKind::FileInvalid => 409,
         ErrorKind::SandboxGone => 410,
         ErrorKind::TooLarge => 413,
-        ErrorKind::QuotaExceeded => 429,
+        ErrorKind::QuotaExceeded | ErrorKind::RateLimited => 429,
         ErrorKind::Internal => 500,
         ErrorKind::Capacity | ErrorKind::IsolationUnavailable | ErrorKind::Unavailable => 503,
         ErrorKind::Timeout => 504,
@@ -254,6 +255,7 @@ impl From<Error> for Failure {
         failure.suggestion = error.suggestion;
         failure.ended = error.ended.map(|ended| Box::new((ended.reason.as_str(), ended.at_text())));
         failure.partial = error.partial.map(|partial| Box::new((*partial).into()));
+        failure.retry_after = error.retry_after.map(|seconds| seconds.get().into());
         if matches!(error.kind, ErrorKind::Unavailable | ErrorKind::Capacity) {
             failure.retry_after = Some(RETRY_SECONDS);
         }
@@ -268,6 +270,7 @@ impl From<Stopped> for Failure {
             400 => ErrorKind::InvalidArgument,
             401 => ErrorKind::Unauthorized,
             403 => ErrorKind::Forbidden,
+            429 => ErrorKind::RateLimited,
             _ => ErrorKind::Unavailable,
         };
         let failure = Self::new(of_kind(kind), why.to_string());
@@ -275,6 +278,9 @@ impl From<Stopped> for Failure {
             Stopped::ForeignHost | Stopped::ForeignOrigin => failure.suggest(
                 "Use the address that the service prints, or have its operator allow this one.",
             ),
+            Stopped::Credential(Refused::TooMany(wait)) => {
+                Self { retry_after: Some(seconds(wait)), ..failure }
+            }
             Stopped::Credential(_) if status == 503 => {
                 Self { retry_after: Some(RETRY_SECONDS), ..failure }
             }

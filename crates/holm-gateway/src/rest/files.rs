@@ -31,6 +31,9 @@ pub(super) const ERRORS: &[ErrorKind] = &[
 ];
 /// As long as a file can be (2^53: numbers beyond are not exact in JSON).
 pub(super) const MAX_OFFSET: u64 = 1 << 53;
+/// Standard base64, padded.
+const BASE64: &str =
+    "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
 const WORKSPACE: &str = "/workspace";
 
 /// How content is given in JSON.
@@ -89,6 +92,10 @@ pub struct FileContent {
 /// What to write.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend(
+    "if" = {"properties": {"encoding": {"const": "base64"}}, "required": ["encoding"]},
+    "then" = {"properties": {"content": {"pattern": BASE64}}},
+))]
 pub struct FileWrite {
     /// Where; missing directories are made, relative paths start in /workspace.
     #[schemars(length(min = 1, max = 4095), extend("pattern" = "^[^\\u0000]*$"))]
@@ -155,7 +162,7 @@ pub struct FileListQuery {
     /// Entries in a page (default: 1000).
     pub limit: Option<Whole<1, 10_000>>,
     /// `next_cursor` of the page before.
-    #[schemars(length(max = 4095), extend("pattern" = "^[^\\u0000]*$"))]
+    #[schemars(length(max = 8190), extend("pattern" = "^[^\\u0000]*$"))]
     pub cursor: Option<String>,
     /// Who looks (default: sandbox).
     pub user: Option<User>,

@@ -77,6 +77,14 @@ ids! {
     KeyId, "key_id", text::id_schema(KeyId::PREFIX);
 }
 
+/// An id in a query or a body, whose field has the name that it has in paths.
+///
+/// # Errors
+/// When it is none.
+pub fn id<P: Param>(text: &str) -> Result<P, Failure> {
+    P::read(text)
+}
+
 /// A query without parameters.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -265,7 +273,7 @@ mod tests {
     impl Object for Some3 {}
 
     fn check_query(text: &str, want: Result<(&str, Option<u64>, Option<bool>), &str>) {
-        let kinds = schema::properties::<Some3>(&mut schema::generator()).0;
+        let kinds = schema::properties::<Some3>(&mut schema::of_requests()).0;
         match (query::<Some3>(Some(text), &kinds), want) {
             (Ok(got), Ok(want)) => {
                 assert_eq!((got.path.as_str(), got.limit.map(|n| n.0), got.deep), want, "{text}");

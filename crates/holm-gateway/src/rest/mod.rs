@@ -16,6 +16,8 @@
 //! | [`number`], [`text`] | values that know what they may be |
 //! | the others | one resource each |
 
+pub mod accounts;
+pub mod audit;
 pub mod endpoint;
 pub mod events;
 pub mod exec;
@@ -23,6 +25,7 @@ pub mod face;
 pub mod failure;
 pub mod files;
 pub mod input;
+pub mod keys;
 pub mod number;
 pub mod openapi;
 pub mod output;

@@ -22,15 +22,18 @@ const DESCRIPTION: &str = "Disposable, isolated Linux sandboxes. Every failed re
 /// The whole document.
 #[must_use]
 pub fn document() -> Value {
-    let mut generator = schema::generator();
-    let error = schema::of::<ErrorBody>(&mut generator);
+    let (mut requests, mut answers) = (schema::of_requests(), schema::of_answers());
+    let error = schema::of::<ErrorBody>(&mut answers);
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
     for endpoint in face::endpoints() {
         let method = endpoint.method.as_str().to_ascii_lowercase();
-        let operation = operation(&endpoint, &mut generator, &error);
+        let operation = operation(&endpoint, (&mut requests, &mut answers), &error);
         paths.entry(endpoint.path).or_default().insert(method, operation);
     }
-    let schemas = schema::tidy(Value::Object(generator.take_definitions(true)));
+    // Types are read or written, never both, so no name is there twice.
+    let mut schemas = requests.take_definitions(true);
+    schemas.extend(answers.take_definitions(true));
+    let schemas = schema::tidy(Value::Object(schemas));
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -51,9 +54,13 @@ pub fn document() -> Value {
     })
 }
 
-fn operation(endpoint: &Endpoint, generator: &mut SchemaGenerator, error: &Value) -> Value {
+fn operation(
+    endpoint: &Endpoint,
+    (requests, answers): (&mut SchemaGenerator, &mut SchemaGenerator),
+    error: &Value,
+) -> Value {
     let about = &endpoint.about;
-    let doc = (endpoint.describe)(generator);
+    let doc = (endpoint.describe)(requests, answers);
     let mut described = about.description.to_owned();
     if let Some(scope) = about.scope {
         described.push_str(&format!(" The key needs the scope `{scope}`."));
@@ -205,4 +212,27 @@ pub fn endpoints() -> Vec<Endpoint> {
 
 async fn get(_: Call<Fixed, NoQuery, Nothing>) -> Result<Document, Failure> {
     Ok(Document)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_type_is_both_read_and_written_and_all_references_lead_somewhere() {
+        let (mut requests, mut answers) = (schema::of_requests(), schema::of_answers());
+        for endpoint in face::endpoints() {
+            (endpoint.describe)(&mut requests, &mut answers);
+        }
+        let read = requests.take_definitions(true);
+        let written = answers.take_definitions(true);
+        let both: Vec<&String> = read.keys().filter(|name| written.contains_key(*name)).collect();
+        assert!(both.is_empty(), "{both:?}");
+        let document = document();
+        let text = document.to_string();
+        for part in text.split("\"#/").skip(1) {
+            let pointer = part.split('"').next().expect("a text");
+            assert!(document.pointer(&format!("/{pointer}")).is_some(), "{pointer}");
+        }
+    }
 }

@@ -68,7 +68,8 @@ pub struct Raw {
 impl Input for Raw {
     fn describe(_: &mut SchemaGenerator) -> Option<BodyDoc> {
         let schema = json!({"type": "string", "contentMediaType": BYTES});
-        Some(BodyDoc { content_type: BYTES, schema, required: true })
+        // No body is an empty file.
+        Some(BodyDoc { content_type: BYTES, schema, required: false })
     }
 
     async fn read(intake: &Intake, head: &Parts, body: Incoming) -> Result<Self, Failure> {

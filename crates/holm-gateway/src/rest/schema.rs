@@ -4,14 +4,24 @@ use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value};
 
-/// Collects the named types of one document.
+/// Collects the named types of one document, as they are read.
 #[must_use]
-pub fn generator() -> SchemaGenerator {
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
+pub fn of_requests() -> SchemaGenerator {
+    settings().for_deserialize().into_generator()
+}
+
+/// Collects the named types of one document, as they are written: what is always there is
+/// required.
+#[must_use]
+pub fn of_answers() -> SchemaGenerator {
+    settings().for_serialize().into_generator()
+}
+
+fn settings() -> SchemaSettings {
+    SchemaSettings::draft2020_12().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
         settings.meta_schema = None;
-    });
-    settings.into_generator()
+    })
 }
 
 /// How `T` is described, with its named parts left to `generator`.
@@ -57,13 +67,14 @@ pub fn tidy(mut schema: Value) -> Value {
 /// The same for a value that cannot be null, such as one in a query.
 #[must_use]
 pub fn without_null(mut schema: Value) -> Value {
-    if let Some(kinds) = schema["type"].as_array_mut() {
+    let Some(map) = schema.as_object_mut() else { return schema };
+    if let Some(Value::Array(kinds)) = map.get_mut("type") {
         kinds.retain(|kind| kind != "null");
         if let [only] = kinds.as_slice() {
-            schema["type"] = only.clone();
+            let only = only.clone();
+            map.insert("type".to_owned(), only);
         }
     }
-    let Some(map) = schema.as_object_mut() else { return schema };
     if let Some(Value::Array(forms)) = map.get_mut("anyOf") {
         forms.retain(|form| form["type"] != "null");
         if let [only] = forms.as_slice() {

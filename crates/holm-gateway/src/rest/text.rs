@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use holm_engine::{KeyId, SandboxId};
+use holm_engine::{AccountId, KeyId, SandboxId};
 use jiff::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -12,6 +12,12 @@ use super::failure::Failure;
 
 /// Without the character that neither paths nor variables may hold.
 pub const WITHOUT_NUL: &str = "^[^\\u0000]*$";
+
+/// A place in a list, as a list has returned it.
+pub const CURSOR: &str = "^-?[0-9]{1,18}\\.[0-9A-Za-z_]{1,64}$";
+
+/// Without control characters.
+pub const NAME: &str = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$";
 
 /// Environment variables by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -88,6 +94,12 @@ pub fn sandbox_id_schema(_: &mut SchemaGenerator) -> Schema {
     id_schema(SandboxId::PREFIX)
 }
 
+/// An account's id.
+#[must_use]
+pub fn account_id_schema(_: &mut SchemaGenerator) -> Schema {
+    id_schema(AccountId::PREFIX)
+}
+
 /// A key's id.
 #[must_use]
 pub fn key_id_schema(_: &mut SchemaGenerator) -> Schema {
@@ -99,6 +111,14 @@ pub fn key_id_schema(_: &mut SchemaGenerator) -> Schema {
 #[allow(clippy::cast_precision_loss, reason = "exact up to nine thousand million units")]
 pub fn units(micros: i64) -> f64 {
     micros as f64 / 1e6
+}
+
+/// The currency's units as micro-units; nothing for what is no amount above 0 and up to `most`.
+#[must_use]
+#[allow(clippy::cast_possible_truncation, reason = "rounded, and checked to be within 0..2^53")]
+pub fn micros(units: f64, most: f64) -> Option<i64> {
+    let micros = (units * 1e6).round();
+    (units <= most && (1.0..=9e15).contains(&micros)).then_some(micros as i64)
 }
 
 /// Permission bits from octal text.

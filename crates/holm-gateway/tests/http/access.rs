@@ -1,8 +1,8 @@
 //! Who may ask, and from where.
 
-use holm_engine::{KeyScope, NewAccount, NewKey};
-use holm_gateway::http::Access;
+use holm_engine::{KeyScope, NewAccount, NewKey, Rate};
 use holm_gateway::http::access::Secret;
+use holm_gateway::http::{Access, KeyAccess};
 use serde_json::{Value, json};
 
 use crate::client::{assert_matches, run};
@@ -18,7 +18,7 @@ fn with_token(token: &str) -> impl FnOnce(&mut Setup) {
 }
 
 fn with_keys(setup: &mut Setup) {
-    setup.access = Access::Keys(setup.engine.clone());
+    setup.access = Access::Keys(KeyAccess::new(setup.engine.clone(), Rate::UNLIMITED));
     setup.sessions.limit = 2;
 }
 
@@ -275,5 +275,49 @@ fn without_a_key_one_can_look_around_and_takes_no_session() {
         for (_, key) in [site.key().await, site.key().await] {
             site.session_of(&[("x-api-key", &key)], "2025-11-25").await;
         }
+    });
+}
+
+#[test]
+fn requests_are_limited_for_each_key_and_for_addresses_without_one() {
+    run(async {
+        // Nothing comes back while the test runs.
+        let slow = |burst| Rate { per_second: 1e-6, burst };
+        let site = Site::with(|setup| {
+            setup.rebuild(|settings| settings.key_rate = slow(3));
+            setup.access = Access::Keys(KeyAccess::new(setup.engine.clone(), slow(2)));
+        })
+        .await;
+        let ((_, a), (_, b)) = (site.key().await, site.key().await);
+        let ping = || request(1, "ping", json!({}));
+        let statuses = async |key: Option<&str>| {
+            let headers: Vec<(&str, &str)> =
+                key.map(|key| ("x-api-key", key)).into_iter().collect();
+            let mut seen = Vec::new();
+            for _ in 0..4 {
+                let reply = site.post(&headers, ping()).await;
+                if reply.status == 429 {
+                    assert!(
+                        reply.header("retry-after").is_some_and(|wait| wait != "0"),
+                        "{reply:?}"
+                    );
+                    let error = json!({"code": -32000, "message": "*too many requests*"});
+                    assert_matches(&reply.json(), json!({"id": null, "error": error}));
+                }
+                seen.push(reply.status);
+            }
+            seen
+        };
+        assert_eq!(statuses(None).await, [200, 200, 429, 429]);
+        // Without a session each ping is refused, and counts.
+        assert_eq!(statuses(Some(&a)).await, [400, 400, 400, 429]);
+        assert_eq!(statuses(Some(&b)).await, [400, 400, 400, 429]);
+        // A key has one rate on every face.
+        let refused = site.rest("GET", "/v1/sandboxes", &a, Value::Null).await;
+        assert_eq!(refused.status, 429);
+        assert!(refused.header("retry-after").is_some(), "{refused:?}");
+        let error = json!({"type": "rate_limited", "request_id": "*"});
+        assert_matches(&refused.json(), json!({"error": error}));
+        assert_eq!(site.ask("GET", "/health", &[], b"").await.status, 200);
     });
 }

@@ -10,8 +10,10 @@ mod guest;
 mod world;
 
 mod access;
+mod admin;
 mod bounds;
 mod calls;
+mod metrics;
 mod modern;
 mod requests;
 mod rest;

@@ -1,7 +1,8 @@
 //! REST: the way of a request, errors, callers.
 
-use holm_gateway::http::Access;
+use holm_engine::Rate;
 use holm_gateway::http::access::Secret;
+use holm_gateway::http::{Access, KeyAccess};
 use serde_json::{Value, json};
 
 use crate::client::{assert_matches, run};
@@ -12,7 +13,7 @@ use crate::world::reaches;
 const NEVER: &str = "sbx_0123456789abcdef01";
 
 fn with_keys(setup: &mut Setup) {
-    setup.access = Access::Keys(setup.engine.clone());
+    setup.access = Access::Keys(KeyAccess::new(setup.engine.clone(), Rate::UNLIMITED));
 }
 
 async fn made(site: &Site, key: &str, body: Value) -> String {
@@ -342,7 +343,10 @@ fn every_documented_path_is_answered_with_a_documented_status() {
         assert!(paths.len() > 5);
         for (path, methods) in paths {
             for (method, operation) in methods.as_object().expect("methods") {
-                let path = path.replace("{sandbox_id}", NEVER);
+                let path = path
+                    .replace("{sandbox_id}", NEVER)
+                    .replace("{account_id}", "acc_0123456789abcdef01")
+                    .replace("{key_id}", "key_0123456789abcdef01");
                 let method = method.to_ascii_uppercase();
                 let reply = site.rest(&method, &path, "", Value::Null).await;
                 let documented = &operation["responses"][reply.status.to_string()];

@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holm_engine::{Engine, KeyId, NewAccount, NewKey};
+use holm_engine::{Engine, EngineSettings, KeyId, NewAccount, NewKey};
 use holm_gateway::http::face::Face;
 use holm_gateway::http::health::Health;
+use holm_gateway::http::metrics::{MetricsFace, Requests};
 use holm_gateway::http::origin::Origins;
 use holm_gateway::http::{Access, Door, Limits, Options, serve};
 use holm_gateway::mcp::http::KEEP_ALIVE;
@@ -24,12 +25,20 @@ use crate::world::{HANG, World, reaches};
 
 /// What a test may choose.
 pub struct Setup {
+    world: Arc<World>,
     pub engine: Engine,
     pub access: Access,
     pub limits: Limits,
     pub sessions: SessionRules,
     pub server: Server,
     pub keep_alive: Duration,
+}
+
+impl Setup {
+    /// Another engine with these settings, for what is set after this.
+    pub fn rebuild(&mut self, change: impl FnOnce(&mut EngineSettings)) {
+        self.engine = self.world.engine(change);
+    }
 }
 
 /// A running server.
@@ -50,7 +59,8 @@ impl Site {
     pub async fn with(change: impl FnOnce(&mut Setup)) -> Self {
         let (world, engine) = World::new();
         let mut setup = Setup {
-            engine: engine.clone(),
+            world: Arc::clone(&world),
+            engine,
             access: Access::Open,
             limits: Limits::default(),
             sessions: SessionRules::default(),
@@ -58,6 +68,7 @@ impl Site {
             keep_alive: KEEP_ALIVE,
         };
         change(&mut setup);
+        let engine = setup.engine;
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let origins = Origins::new(address, vec!["https://app.example".to_owned()]);
@@ -70,16 +81,25 @@ impl Site {
             engine: engine.clone(),
             server: Arc::new(setup.server),
             default_template: None,
-            door,
+            door: Arc::clone(&door),
             limits: setup.limits.clone(),
             sessions: setup.sessions,
             keep_alive: setup.keep_alive,
         });
-        let faces: Vec<Arc<dyn Face>> = vec![Arc::new(Health::default()), face.clone(), rest];
+        let requests = Arc::<Requests>::default();
+        let sessions = Arc::clone(&face);
+        let metrics = MetricsFace::new(
+            engine.clone(),
+            door,
+            Arc::clone(&requests),
+            Box::new(move || sessions.session_count()),
+        );
+        let faces: Vec<Arc<dyn Face>> =
+            vec![Arc::new(Health::default()), face.clone(), rest, metrics];
         let (stop, stopped) = oneshot::channel::<()>();
         let operator = engine.clone();
         let serving = tokio::spawn(async move {
-            let options = Options { faces, limits: setup.limits };
+            let options = Options { faces, limits: setup.limits, requests };
             let stopped = async {
                 // A dropped sender is no signal.
                 if stopped.await.is_err() {

@@ -49,6 +49,14 @@ struct FakeMachine {
 }
 
 impl World {
+    /// Another engine in this world.
+    pub fn engine(self: &Arc<Self>, change: impl FnOnce(&mut EngineSettings)) -> Engine {
+        let keys = Some(KeyHasher::new(&[7; 32]));
+        let mut settings = EngineSettings { keys, ..EngineSettings::default() };
+        change(&mut settings);
+        Engine::new(Arc::new(FakeDriver(Arc::clone(self))), settings)
+    }
+
     /// A new world and an engine in it.
     pub fn new() -> (Arc<Self>, Engine) {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
@@ -67,9 +75,7 @@ impl World {
             creating: watch::Sender::new(0),
             broken: watch::Sender::new(false),
         });
-        let keys = Some(KeyHasher::new(&[7; 32]));
-        let settings = EngineSettings { keys, ..EngineSettings::default() };
-        let engine = Engine::new(Arc::new(FakeDriver(Arc::clone(&world))), settings);
+        let engine = world.engine(|_| {});
         (world, engine)
     }
 }

@@ -3,26 +3,22 @@
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::fs::File;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use holm_wire::guest::FileWritten;
 use hyper::body::Incoming;
 use hyper::{HeaderMap, Request, Response, header};
 
 use super::entry::METADATA;
+use super::file_source::FileSource;
 use super::gzip::{Coding, Packer};
 use super::path::{absolute_bytes, show};
-use super::pool::Pool;
+use super::pool::{Begun, Pool};
 use super::query::Query;
 use super::read::{self, CHUNK};
 use super::write::Partial;
 use crate::errors::{Result, internal, invalid};
 use crate::identity::User;
-use crate::server::body::{Reply, Source, next_part};
+use crate::server::body::{Reply, next_part};
 use crate::server::rpc::{self, failure};
 use crate::state::{Guest, Shared};
 
@@ -83,16 +79,8 @@ pub async fn send(
     let (reply, length) = match found {
         Found::Whole(bytes) => (Reply::whole(bytes), None),
         Found::Large(file, left) => {
-            let source = FileSource {
-                pool: pool.clone(),
-                user: user.clone(),
-                path,
-                file: Arc::new(file),
-                offset,
-                left,
-                packer: (coding == Coding::Gzip).then(Packer::new),
-                reading: None,
-            };
+            let packer = (coding == Coding::Gzip).then(Packer::new);
+            let source = FileSource::new(pool, user, (path, file), (offset, left), packer);
             (Reply::parts(source), (coding == Coding::Identity).then_some(left))
         }
     };
@@ -118,80 +106,6 @@ pub(super) fn put(headers: &mut HeaderMap, name: &'static str, value: &str) {
 
 fn packed(bytes: &[u8]) -> Result<Vec<u8>> {
     Packer::new().pack(bytes, true).map_err(|error| internal("cannot compress", error))
-}
-
-/// How much was read, and what of it goes out now.
-type Part = Result<(u64, Vec<u8>)>;
-type Reading = Pin<Box<dyn Future<Output = Result<(Option<Packer>, Part)>>>>;
-
-/// A large file, read part by part as the peer takes them.
-struct FileSource {
-    pool: Pool,
-    user: User,
-    path: CString,
-    file: Arc<File>,
-    offset: u64,
-    left: u64,
-    packer: Option<Packer>,
-    reading: Option<Reading>,
-}
-
-impl Source for FileSource {
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<std::io::Result<Bytes>>> {
-        let this = &mut *self;
-        while this.left > 0 {
-            let result = std::task::ready!(this.reading().as_mut().poll(context));
-            this.reading = None;
-            let result = result.and_then(|(packer, part)| {
-                this.packer = packer;
-                part
-            });
-            match result {
-                // The file became shorter: the length that was promised cannot be kept.
-                Ok((0, _)) => {
-                    return Poll::Ready(Some(Err(std::io::ErrorKind::UnexpectedEof.into())));
-                }
-                Ok((length, bytes)) => {
-                    this.offset += length;
-                    this.left = this.left.saturating_sub(length);
-                    if !bytes.is_empty() {
-                        return Poll::Ready(Some(Ok(Bytes::from(bytes))));
-                    }
-                }
-                Err(error) => return Poll::Ready(Some(Err(std::io::Error::other(error)))),
-            }
-        }
-        Poll::Ready(None)
-    }
-}
-
-impl FileSource {
-    /// The read under way, or a new one. Compressing is work for the file threads as well.
-    fn reading(&mut self) -> &mut Reading {
-        self.reading.get_or_insert_with(|| {
-            let (left, offset, mut packer) = (self.left, self.offset, self.packer.take());
-            let most = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
-            let (file, path) = (Arc::clone(&self.file), self.path.clone());
-            let work = move || {
-                let part = read::read_at(&file, &path, offset, most).and_then(|bytes| {
-                    let length = bytes.len() as u64;
-                    let out = match &mut packer {
-                        Some(packer) => packer
-                            .pack(&bytes, length >= left)
-                            .map_err(|error| internal("cannot compress", error))?,
-                        None => bytes,
-                    };
-                    Ok((length, out))
-                });
-                (packer, part)
-            };
-            let (pool, user) = (self.pool.clone(), self.user.clone());
-            Box::pin(async move { pool.run(&user, work).await })
-        })
-    }
 }
 
 /// `PUT /holm/v1/file`.
@@ -243,7 +157,12 @@ pub struct Upload {
     user: User,
     partial: Option<Partial>,
     buffer: Vec<u8>,
+    /// A part that is being written while the next one arrives.
+    writing: Option<Begun<Written>>,
 }
+
+/// The file (where all is well), what came of the write, and the buffer to be used again.
+type Written = (Option<Partial>, Result<()>, Vec<u8>);
 
 impl Upload {
     /// Begins.
@@ -252,8 +171,13 @@ impl Upload {
     /// As [`Partial::begin`].
     pub async fn begin(pool: &Pool, user: &User, path: &CStr, mode: Option<u32>) -> Result<Self> {
         let path = path.to_owned();
-        let mut upload =
-            Self { pool: pool.clone(), user: user.clone(), partial: None, buffer: Vec::new() };
+        let mut upload = Self {
+            pool: pool.clone(),
+            user: user.clone(),
+            partial: None,
+            buffer: Vec::new(),
+            writing: None,
+        };
         let began = pool.run(user, move || Partial::begin(&path, mode)).await??;
         upload.partial = Some(began);
         Ok(upload)
@@ -268,19 +192,31 @@ impl Upload {
         if self.buffer.len() < CHUNK { Ok(()) } else { self.flush().await }
     }
 
+    /// Begins to write what was gathered, once the part before is written.
     async fn flush(&mut self) -> Result<()> {
+        let spare = self.settle().await?;
         let Some(mut partial) = self.partial.take() else { return Ok(()) };
-        let bytes = std::mem::take(&mut self.buffer);
+        let mut bytes = std::mem::replace(&mut self.buffer, spare);
         // The work owns the partial file while it runs: where this call is dropped meanwhile, the
         // result is dropped with it, and the file is removed.
         let work = move || {
             let result = partial.write(&bytes);
+            bytes.clear();
             // One that failed is removed here and now, before anybody is told.
-            (result.is_ok().then_some(partial), result)
+            (result.is_ok().then_some(partial), result, bytes)
         };
-        let (partial, result) = self.pool.run(&self.user, work).await?;
+        self.writing = Some(self.pool.begin(&self.user, work));
+        Ok(())
+    }
+
+    /// Waits until nothing is being written. Gives a buffer that is free now.
+    async fn settle(&mut self) -> Result<Vec<u8>> {
+        let Some(writing) = self.writing.take() else {
+            return Ok(Vec::with_capacity(if self.buffer.len() < CHUNK { 0 } else { 2 * CHUNK }));
+        };
+        let (partial, result, buffer) = writing.end().await?;
         self.partial = partial;
-        result
+        result.map(|()| buffer)
     }
 
     /// Sets attributes.
@@ -291,6 +227,7 @@ impl Upload {
         if attributes.is_empty() {
             return Ok(());
         }
+        self.settle().await?;
         let Some(partial) = self.partial.take() else { return Ok(()) };
         let attributes = attributes.clone();
         let work = move || {
@@ -309,6 +246,7 @@ impl Upload {
     /// As [`Partial::finish`].
     pub async fn finish(mut self) -> Result<u64> {
         self.flush().await?;
+        self.settle().await?;
         match self.partial.take() {
             Some(partial) => self.pool.run(&self.user, move || partial.finish()).await?,
             None => Err(invalid("the upload has ended already")),
@@ -318,7 +256,9 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        if let Some(partial) = self.partial.take() {
+        let written = self.writing.take().and_then(Begun::done);
+        let written = written.and_then(|(partial, ..)| partial);
+        if let Some(partial) = self.partial.take().or(written) {
             self.pool.later(&self.user, move || drop(partial));
         }
     }

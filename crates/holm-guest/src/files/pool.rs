@@ -59,6 +59,34 @@ impl std::fmt::Debug for Pool {
     }
 }
 
+/// Work under way. Where this is dropped before the work is done, what the work gives is dropped
+/// by the thread that did it.
+pub struct Begun<T> {
+    receiver: oneshot::Receiver<std::io::Result<T>>,
+    user: String,
+}
+
+impl<T> Begun<T> {
+    /// What it gives.
+    ///
+    /// # Errors
+    /// When the thread cannot act as the user.
+    pub async fn end(self) -> Result<T> {
+        match self.receiver.await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(internal(&format!("cannot act as {}", self.user), error)),
+            Err(_dropped) => Err(internal("the file work was given up", "its thread ended")),
+        }
+    }
+
+    /// What it gave, if it is done already.
+    pub fn done(mut self) -> Option<T> {
+        // From here on the thread keeps what it has.
+        self.receiver.close();
+        self.receiver.try_recv().ok()?.ok()
+    }
+}
+
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -90,6 +118,15 @@ impl Pool {
         user: &User,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
+        self.begin(user, work).end().await
+    }
+
+    /// Begins `work` as `user` at once; the caller has something else to do meanwhile.
+    pub fn begin<T: Send + 'static>(
+        &self,
+        user: &User,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Begun<T> {
         let (sender, receiver) = oneshot::channel();
         self.push(
             user,
@@ -98,11 +135,7 @@ impl Pool {
                 let _ = sender.send(acting.map(|()| work()));
             }),
         );
-        match receiver.await {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => Err(internal(&format!("cannot act as {}", user.name), error)),
-            Err(_dropped) => Err(internal("the file work was given up", "its thread ended")),
-        }
+        Begun { receiver, user: user.name.clone() }
     }
 
     /// Does `work` as `user` some time soon; who wants to know when asks [`Self::settled`].

@@ -118,7 +118,23 @@ impl Opened {
 /// # Errors
 /// When the file cannot be read.
 pub fn read_at(file: &File, path: &CStr, offset: u64, most: usize) -> Result<Vec<u8>> {
-    let mut buffer = vec![0; most];
+    let mut buffer = Vec::new();
+    read_into(file, path, offset, most, &mut buffer)?;
+    Ok(buffer)
+}
+
+/// The same into a buffer that may have been used before, in place of what it held.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn read_into(
+    file: &File,
+    path: &CStr,
+    offset: u64,
+    most: usize,
+    buffer: &mut Vec<u8>,
+) -> Result<()> {
+    buffer.resize(most, 0);
     let mut filled = 0;
     while filled < most {
         match file.read_at(&mut buffer[filled..], offset + filled as u64) {
@@ -133,5 +149,5 @@ pub fn read_at(file: &File, path: &CStr, offset: u64, most: usize) -> Result<Vec
         }
     }
     buffer.truncate(filled);
-    Ok(buffer)
+    Ok(())
 }

@@ -18,8 +18,9 @@ use crate::state::Shared;
 
 /// Connections at once. More wait in the socket's queue until one ends.
 const MAX_CONNECTIONS: usize = 256;
-/// Most bytes of a request's head.
-const MAX_HEAD: usize = 64 << 10;
+/// Most bytes that are read at once, which bounds a request's head as well. Files come in such
+/// parts.
+const MAX_READ: usize = 256 << 10;
 /// A head must be complete within this time. It also bounds how long a kept connection idles,
 /// since the wait for the next head counts.
 const HEAD_DEADLINE: Duration = Duration::from_secs(300);
@@ -48,7 +49,7 @@ pub async fn serve(guest: Shared, listener: OwnedFd) -> std::io::Result<()> {
             server
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_DEADLINE)
-                .max_buf_size(MAX_HEAD);
+                .max_buf_size(MAX_READ);
             // A broken connection concerns its peer only.
             let _ = server.serve_connection(TokioIo::new(stream), service).with_upgrades().await;
             drop(permit);

@@ -163,7 +163,7 @@ impl Outbox for MemoryStore {
     }
 
     fn outbox_claim(&self, claim: OutboxClaim) -> Answer<Vec<Delivery>> {
-        self.call(move |tables| Ok(tables.outbox.claim(claim)))
+        self.call(move |tables| Ok(tables.outbox.claim(&claim)))
     }
 
     fn outbox_complete(&self, completion: Completion) -> Answer<bool> {

@@ -52,11 +52,14 @@ impl Table {
         true
     }
 
-    pub fn claim(&mut self, claim: OutboxClaim) -> Vec<Delivery> {
+    pub fn claim(&mut self, claim: &OutboxClaim) -> Vec<Delivery> {
         let lease = SignedDuration::try_from(claim.lease).unwrap_or(SignedDuration::MAX);
         let until = micros(claim.now.checked_add(lease).unwrap_or(Timestamp::MAX));
         let now = micros(claim.now);
-        let is_due = |row: &Row| row.done_at.is_none() && row.next_attempt_at <= now;
+        let is_asked_for =
+            |row: &Row| claim.target.as_ref().is_none_or(|to| *to == row.event.target);
+        let is_due =
+            |row: &Row| row.done_at.is_none() && row.next_attempt_at <= now && is_asked_for(row);
         let mut due: Vec<&mut Row> = self.0.values_mut().filter(|row| is_due(row)).collect();
         // Stable: within one time they stay in the order of their keys.
         due.sort_by_key(|row| row.next_attempt_at);

@@ -167,7 +167,7 @@ impl<B: Backend> Outbox for B {
     }
 
     fn outbox_claim(&self, claim: OutboxClaim) -> Answer<Vec<Delivery>> {
-        call(self, Write, claim, |tx, claim| Box::pin(outbox::claim(tx, *claim)))
+        call(self, Write, claim, |tx, claim| Box::pin(outbox::claim(tx, claim)))
     }
 
     fn outbox_complete(&self, completion: Completion) -> Answer<bool> {

@@ -42,16 +42,24 @@ pub(super) async fn add_all(tx: &mut dyn Tx, events: &[Event]) -> Result<(), Sto
 
 pub(super) async fn claim(
     tx: &mut dyn Tx,
-    claim: OutboxClaim,
+    claim: &OutboxClaim,
 ) -> Result<Vec<Delivery>, StoreError> {
     const DUE: &str = "SELECT event_id, account_id, kind, payload, target, created_at, attempts + 1
          FROM outbox WHERE done_at IS NULL AND next_attempt_at <= ?1
          ORDER BY next_attempt_at, event_id, target LIMIT ?2 /*pg: FOR UPDATE SKIP LOCKED */";
+    const DUE_TO: &str = "SELECT event_id, account_id, kind, payload, target, created_at,
+         attempts + 1
+         FROM outbox WHERE done_at IS NULL AND next_attempt_at <= ?1 AND target = ?3
+         ORDER BY next_attempt_at, event_id LIMIT ?2 /*pg: FOR UPDATE SKIP LOCKED */";
     const TAKE: &str = "UPDATE outbox SET attempts = ?3, next_attempt_at = ?4
          WHERE event_id = ?1 AND target = ?2";
     let lease = SignedDuration::try_from(claim.lease).unwrap_or(SignedDuration::MAX);
     let until = claim.now.checked_add(lease).unwrap_or(Timestamp::MAX);
-    let rows = tx.query(DUE, args![claim.now, claim.limit.clamp(1, PAGE_MAX)]).await?;
+    let limit = claim.limit.clamp(1, PAGE_MAX);
+    let rows = match &claim.target {
+        Some(target) => tx.query(DUE_TO, args![claim.now, limit, target]).await?,
+        None => tx.query(DUE, args![claim.now, limit]).await?,
+    };
     let due = rows.into_iter().map(|row| read(&mut row.reader()));
     let due = due.collect::<Result<Vec<_>, _>>()?;
     for delivery in &due {

@@ -9,10 +9,10 @@ use jiff::Timestamp;
 
 use crate::support::{Bed, account, at, contract, event, kind};
 
-contract! { an_event_is_added_once a_claim_is_one_claimers attempts_end_as_told old_ones_go }
+contract! { an_event_is_added_once a_claim_is_one_claimers each_target_has_its_own attempts_end_as_told old_ones_go }
 
 fn claim(second: i64, limit: u32) -> OutboxClaim {
-    OutboxClaim { now: at(second), lease: Duration::from_secs(30), limit }
+    OutboxClaim { target: None, now: at(second), lease: Duration::from_secs(30), limit }
 }
 
 fn done(delivery: &Delivery, outcome: DeliveryOutcome, second: i64) -> Completion {
@@ -68,6 +68,25 @@ async fn a_claim_is_one_claimers(bed: &Bed) {
     assert!(!store.outbox_complete(late).await.unwrap());
     let late = done(&first[0], DeliveryOutcome::Delivered, 31);
     assert!(store.outbox_complete(late).await.unwrap());
+}
+
+async fn each_target_has_its_own(bed: &Bed) {
+    let store = &bed.store;
+    let id = account(&**store).await;
+    for (target, second) in [("a", 0), ("b", 1), ("a", 2), ("b", 3)] {
+        let mut new = event(id, target);
+        new.created_at = at(second);
+        store.outbox_add(new).await.unwrap();
+    }
+    let of =
+        |target: &str, limit| OutboxClaim { target: Some(target.to_owned()), ..claim(9, limit) };
+    let times = |deliveries: Vec<Delivery>| -> Vec<Timestamp> {
+        deliveries.into_iter().map(|delivery| delivery.event.created_at).collect()
+    };
+    assert_eq!(times(store.outbox_claim(of("b", 1)).await.unwrap()), [at(1)]);
+    assert_eq!(times(store.outbox_claim(of("b", 9)).await.unwrap()), [at(3)]);
+    assert_eq!(times(store.outbox_claim(of("c", 9)).await.unwrap()), []);
+    assert_eq!(times(store.outbox_claim(claim(9, 9)).await.unwrap()), [at(0), at(2)]);
 }
 
 async fn attempts_end_as_told(bed: &Bed) {

@@ -174,7 +174,7 @@ async fn claims_are_not_shared(bed: &Bed) {
     }
     let claims = race(bed, |store, _| async move {
         let lease = std::time::Duration::from_secs(60);
-        let claim = holm_store::OutboxClaim { now: at(0), lease, limit: 10 };
+        let claim = holm_store::OutboxClaim { target: None, now: at(0), lease, limit: 10 };
         store.outbox_claim(claim).await.unwrap()
     })
     .await;

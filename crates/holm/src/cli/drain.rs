@@ -1,20 +1,16 @@
 //! Arguments of `holm drain`.
 
-use std::path::PathBuf;
-
 use clap::Args;
+
+use super::ServiceArgs;
 
 /// Arguments of `holm drain`.
 #[derive(Debug, Default, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DrainArgs {
-    /// Directory of the service
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: Option<PathBuf>,
-
-    /// Its database, as for `holm serve` (default: sqlite, in the data directory)
-    #[arg(long, value_name = "URL")]
-    pub database: Option<String>,
+    /// Where the service's things are.
+    #[command(flatten)]
+    pub service: ServiceArgs,
 }
 
 const EXAMPLES: &str = "\

@@ -1,17 +1,27 @@
 //! Argument structs. Nothing here reads the environment or does anything.
 
+mod account;
+mod config;
 mod doctor;
 mod drain;
+mod key;
 mod mcp;
 mod run;
 mod serve;
+mod service;
 mod small;
 
+pub use account::{
+    AccountAction, AccountArgs, AccountCreateArgs, AccountListArgs, AccountTopupArgs,
+};
+pub use config::ConfigArgs;
 pub use doctor::DoctorArgs;
 pub use drain::DrainArgs;
+pub use key::{KeyAction, KeyArgs, KeyCreateArgs, KeyListArgs, KeyRevokeArgs};
 pub use mcp::McpArgs;
 pub use run::RunArgs;
 pub use serve::{AuthMode, OnStop, ServeArgs};
+pub use service::{AdminArgs, ServiceArgs};
 pub use small::{CompletionsArgs, VersionArgs};
 
 use clap::{Parser, Subcommand};
@@ -70,6 +80,24 @@ pub enum Command {
     /// shut down, or when the service shall not come back, this ends them and settles their bills.
     #[command(verbatim_doc_comment)]
     Drain(DrainArgs),
+    /// Make and list the accounts of a service, and pay money in
+    ///
+    /// Works on the database itself, so the service may run or not. What is done counts for a
+    /// running one at once.
+    #[command(verbatim_doc_comment)]
+    Account(AccountArgs),
+    /// Make, list and revoke the API keys of a service
+    ///
+    /// Works on the database itself, so the service may run or not. A key that is revoked is
+    /// refused by a running one from the next request on.
+    #[command(verbatim_doc_comment)]
+    Key(KeyArgs),
+    /// Print what is in force for `holm serve`, and where each value comes from
+    ///
+    /// Flags come before variables, variables before the settings file, the file before defaults.
+    /// Secrets are not shown.
+    #[command(verbatim_doc_comment)]
+    Config(ConfigArgs),
     /// Show which layers of isolation this host gives, and how to mend what is missing
     ///
     /// Exit code 0 when every mandatory layer can be had, else 1. What one sandbox really has is

@@ -1,14 +1,19 @@
 //! Arguments of `holm serve`.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+
+use super::ServiceArgs;
 
 /// Arguments of `holm serve`.
 #[derive(Debug, Default, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ServeArgs {
+    /// Where the service's things are.
+    #[command(flatten)]
+    pub service: ServiceArgs,
+
     /// Address to listen at (default: 127.0.0.1)
     #[arg(long, value_name = "ADDR")]
     pub bind: Option<IpAddr>,
@@ -16,14 +21,6 @@ pub struct ServeArgs {
     /// Port to listen at; 0 takes a free one (default: 9000)
     #[arg(long, value_name = "N")]
     pub port: Option<u16>,
-
-    /// Directory for the database, secrets, disk images and layers
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: Option<PathBuf>,
-
-    /// sqlite, or postgres://… for a PostgreSQL server (default: sqlite, in the data directory)
-    #[arg(long, value_name = "URL")]
-    pub database: Option<String>,
 
     /// How clients are let in (default: token where one is set, else keys)
     #[arg(long, value_name = "MODE", value_enum)]
@@ -33,7 +30,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "NAME")]
     pub template: Option<String>,
 
-    /// Most sandboxes that may run at once (default: 20)
+    /// Most sandboxes of one account at once (default: 20)
     #[arg(long, value_name = "COUNT")]
     pub max_sandboxes: Option<usize>,
 
@@ -52,6 +49,23 @@ pub enum OnStop {
     End,
 }
 
+impl OnStop {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::End => "end",
+        }
+    }
+
+    /// The one of that name.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        [Self::Keep, Self::End].into_iter().find(|what| what.as_str() == text)
+    }
+}
+
 /// How clients are let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AuthMode {
@@ -61,6 +75,24 @@ pub enum AuthMode {
     Token,
     /// Everybody who reaches the port; on loopback only
     None,
+}
+
+impl AuthMode {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Keys => "keys",
+            Self::Token => "token",
+            Self::None => "none",
+        }
+    }
+
+    /// The mode of that name.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        [Self::Keys, Self::Token, Self::None].into_iter().find(|mode| mode.as_str() == text)
+    }
 }
 
 const EXAMPLES: &str = "\

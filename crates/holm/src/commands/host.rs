@@ -1,14 +1,14 @@
 //! What commands with an embedded engine share: the driver's options, the log, the runtime, and
 //! engine errors as failures.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use holm_engine::{EngineSettings, Error, ErrorKind};
 use holm_runtime::{DriverError, DriverErrorKind, Lifetime, LinuxDriver, LinuxOptions};
 use tracing_subscriber::EnvFilter;
 
 use crate::exit::{self, Failure};
-use crate::settings::HostSettings;
+use crate::settings::{HostSettings, LogFormat};
 
 /// The driver's options on this host. The launcher is this very file, also after it was replaced
 /// on disk by a newer version.
@@ -17,6 +17,11 @@ pub(super) fn linux_options(settings: &HostSettings) -> LinuxOptions {
     options.data_dir.clone_from(&settings.data_dir);
     options.runtime_dir.clone_from(&settings.runtime_dir);
     options
+}
+
+/// The data directory, the default filled in.
+pub(crate) fn data_dir(settings: &HostSettings) -> PathBuf {
+    linux_options(settings).data_dir()
 }
 
 /// The driver of an engine that lasts. What it keeps ready serves the size that is asked for most:
@@ -33,21 +38,21 @@ pub(super) fn driver(
 }
 
 /// Starts the log, on standard error.
-pub(super) fn start_log(settings: &HostSettings, colours: bool) -> Result<(), Failure> {
+pub(crate) fn start_log(settings: &HostSettings, colours: bool) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(&settings.log).map_err(|error| {
         Failure::usage(format!("HOLM_LOG: {error}"))
             .hint("use error, warn, info, debug, trace, or a list such as info,holm_engine=debug")
     })?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(colours)
-        .with_writer(std::io::stderr)
-        .try_init()
-        .map_err(|error| Failure::new(format!("cannot start the log: {error}")))
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let started = match settings.log_format {
+        LogFormat::Text => log.with_ansi(colours).try_init(),
+        LogFormat::Json => log.json().flatten_event(true).try_init(),
+    };
+    started.map_err(|error| Failure::new(format!("cannot start the log: {error}")))
 }
 
 /// The event loop: one thread, because the work is done by other processes.
-pub(super) fn event_loop() -> Result<tokio::runtime::Runtime, Failure> {
+pub(crate) fn event_loop() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -87,7 +92,7 @@ pub(crate) fn engine_failure(error: &Error) -> Failure {
         ErrorKind::TemplateUnknown => {
             failure.code(exit::USAGE).hint("the built-in template is `host`")
         }
-        ErrorKind::InvalidArgument => failure.code(exit::USAGE).hint("see `holm run --help`"),
+        ErrorKind::InvalidArgument => failure.code(exit::USAGE).hint("see `holm --help`"),
         ErrorKind::Internal | ErrorKind::Unavailable => {
             failure.hint("set HOLM_LOG=debug to see the step that failed")
         }

@@ -1,16 +1,19 @@
 //! One file per command. Each takes its resolved settings and answers an exit code or a failure.
 
+mod account;
 mod completions;
+mod config;
 mod doctor;
 mod drain;
 mod host;
+mod key;
 mod mcp;
 mod run;
 mod serve;
 mod signals;
 mod version;
 
-pub(crate) use host::engine_failure;
+pub(crate) use host::{data_dir, engine_failure, event_loop, start_log};
 
 use crate::cli::{Cli, Command};
 use crate::env_vars::Environment;
@@ -26,7 +29,15 @@ pub fn dispatch(arguments: Cli, environment: &Environment) -> Result<u8, Failure
         Command::Run(arguments) => run::run(RunSettings::resolve(arguments, environment)?),
         Command::Mcp(arguments) => mcp::run(McpSettings::resolve(arguments, environment)?),
         Command::Serve(arguments) => serve::run(ServeSettings::resolve(arguments, environment)?),
-        Command::Drain(arguments) => drain::run(&DrainSettings::resolve(arguments, environment)?),
+        Command::Drain(arguments) => {
+            drain::run(&DrainSettings::resolve(arguments.service, environment)?)
+        }
+        Command::Account(arguments) => account::run(arguments, environment),
+        Command::Key(arguments) => key::run(arguments, environment),
+        Command::Config(arguments) => {
+            let json = arguments.json;
+            config::run(&ServeSettings::resolve(arguments.serve, environment)?, json)
+        }
         Command::Doctor(arguments) => {
             doctor::run(&DoctorSettings::resolve(&arguments, environment)?)
         }

@@ -2,8 +2,12 @@
 
 mod database;
 mod first_key;
+mod offline;
 mod place;
+mod webhooks;
 
 pub use database::Database;
 pub use first_key::FirstKey;
+pub use offline::administer;
 pub use place::Place;
+pub use webhooks::{NoPair, WebhookSettings, network, pair};

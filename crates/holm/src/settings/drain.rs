@@ -1,8 +1,9 @@
 //! Settings of `holm drain`.
 
 use super::HostSettings;
-use crate::cli::DrainArgs;
-use crate::env_vars::Environment;
+use super::service::{self, Base};
+use crate::cli::ServiceArgs;
+use crate::env_vars::{self, Environment};
 use crate::exit::Failure;
 use crate::output::Paint;
 use crate::service::Database;
@@ -19,15 +20,16 @@ pub struct DrainSettings {
 }
 
 impl DrainSettings {
-    /// Resolves arguments and environment.
+    /// Resolves arguments, environment and file. The log tells of trouble unless the environment
+    /// asks for more: the file's is the service's.
     ///
     /// # Errors
     /// When a value is wrong.
-    pub fn resolve(arguments: DrainArgs, environment: &Environment) -> Result<Self, Failure> {
-        Ok(Self {
-            host: HostSettings::resolve(environment, "warn")?.with_data_dir(arguments.data_dir)?,
-            database: super::database(arguments.database.as_deref(), environment)?,
-            log_colours: Paint::stderr(environment).is_on(),
-        })
+    pub fn resolve(arguments: ServiceArgs, environment: &Environment) -> Result<Self, Failure> {
+        let Base { mut host, database, .. } = service::base(arguments, Vec::new(), environment)?;
+        if environment.get(env_vars::LOG).is_none() {
+            host.log = "warn".to_owned();
+        }
+        Ok(Self { host, database, log_colours: Paint::stderr(environment).is_on() })
     }
 }

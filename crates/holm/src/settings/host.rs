@@ -14,6 +14,30 @@ pub struct HostSettings {
     pub runtime_dir: Option<PathBuf>,
     /// Log filter.
     pub log: String,
+    /// How the log looks.
+    pub log_format: LogFormat,
+}
+
+/// How the log looks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+impl LogFormat {
+    /// The format of that name.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        match text {
+            "text" => Some(Self::Text),
+            "json" => Some(Self::Json),
+            _ => None,
+        }
+    }
 }
 
 impl HostSettings {
@@ -30,24 +54,18 @@ impl HostSettings {
             data_dir: directory(environment, env_vars::DATA_DIR)?,
             runtime_dir: directory(environment, env_vars::RUNTIME_DIR)?,
             log,
+            log_format: log_format(environment)?,
         })
     }
 }
 
-impl HostSettings {
-    /// The same with the data directory of a flag, which may be relative.
-    ///
-    /// # Errors
-    /// When there is no current directory that it could be relative to.
-    pub fn with_data_dir(mut self, flag: Option<PathBuf>) -> Result<Self, Failure> {
-        if let Some(directory) = flag {
-            let absolute = std::path::absolute(&directory).map_err(|error| {
-                Failure::usage(format!("--data-dir `{}`: {error}", directory.display()))
-            })?;
-            self.data_dir = Some(absolute);
-        }
-        Ok(self)
-    }
+fn log_format(environment: &Environment) -> Result<LogFormat, Failure> {
+    let Some((name, value)) = environment.get(env_vars::LOG_FORMAT) else {
+        return Ok(LogFormat::Text);
+    };
+    let text = super::text(name, value)?;
+    LogFormat::read(&text)
+        .ok_or_else(|| Failure::usage(format!("{name} must be text or json, not `{text}`")))
 }
 
 fn directory(environment: &Environment, variable: EnvVar) -> Result<Option<PathBuf>, Failure> {

@@ -1,6 +1,6 @@
 //! Settings of `holm mcp`.
 
-use super::HostSettings;
+use super::{HostSettings, RemoteSettings};
 use crate::cli::McpArgs;
 use crate::env_vars::{self, Environment};
 use crate::exit::Failure;
@@ -9,54 +9,56 @@ use crate::output::Paint;
 /// Resolved settings.
 #[derive(Debug)]
 pub struct McpSettings {
+    /// Whose sandboxes they are.
+    pub engine: McpEngine,
     /// Directories and log.
     pub host: HostSettings,
     /// Template of sandboxes that name none; `None` leaves it to the engine.
     pub template: Option<String>,
-    /// Most sandboxes at once; `None` leaves it to the engine.
-    pub max_sandboxes: Option<usize>,
     /// Colours in the log.
     pub log_colours: bool,
 }
 
+/// Who makes the sandboxes.
+#[derive(Debug)]
+pub enum McpEngine {
+    /// This process, so many at once at most; `None` leaves it to the engine.
+    Embedded(Option<usize>),
+    /// A service.
+    Remote(Box<RemoteSettings>),
+}
+
 impl McpSettings {
-    /// Resolves arguments and environment, and refuses what would silently do something else than
-    /// the environment asks for: a service was configured, but the engine would be the local one.
+    /// Resolves arguments and environment.
     ///
     /// # Errors
-    /// When the environment asks for a service, or a value is wrong.
+    /// When a value is wrong, or it is not clear which service is meant.
     pub fn resolve(arguments: McpArgs, environment: &Environment) -> Result<Self, Failure> {
-        if !arguments.local {
-            refuse_remote(environment)?;
-        }
+        let remote = if arguments.local { None } else { RemoteSettings::resolve(environment)? };
+        let engine = match remote {
+            Some(remote) if arguments.max_sandboxes.is_some() => {
+                return Err(Failure::usage(format!(
+                    "--max-sandboxes is of the embedded engine, but {} names a service",
+                    remote.url_variable
+                ))
+                .hint("give --local for the embedded engine, or leave the flag out"));
+            }
+            Some(remote) => McpEngine::Remote(Box::new(remote)),
+            None => {
+                McpEngine::Embedded(super::max_sandboxes(arguments.max_sandboxes, environment)?)
+            }
+        };
         let template = match arguments.template {
             Some(template) => Some(template),
             None => super::variable(environment, env_vars::DEFAULT_TEMPLATE)?,
         };
         Ok(Self {
+            engine,
             host: HostSettings::resolve(environment, "warn")?,
             template,
-            max_sandboxes: super::max_sandboxes(arguments.max_sandboxes, environment)?,
             log_colours: Paint::stderr(environment).is_on(),
         })
     }
-}
-
-fn refuse_remote(environment: &Environment) -> Result<(), Failure> {
-    if let Some((name, _)) = environment.get(env_vars::URL) {
-        return Err(Failure::new(format!(
-            "{name} is set, but this version cannot use a remote service yet; \
-             unset it or give --local"
-        )));
-    }
-    if let Some((name, _)) = environment.get(env_vars::API_KEY) {
-        return Err(Failure::new(format!(
-            "{name} is set without {}, so it is not clear which service it is for; \
-             unset it or give --local",
-            env_vars::URL.name
-        )));
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -68,16 +70,21 @@ mod tests {
         McpSettings::resolve(arguments, &Environment::of(pairs.iter().copied()))
     }
 
+    fn is_remote(settings: &McpSettings) -> bool {
+        matches!(settings.engine, McpEngine::Remote(_))
+    }
+
     #[test]
-    fn a_service_in_the_environment_is_never_silently_ignored() {
-        for name in ["HOLM_URL", "ABX_SANDBOX_BASE_URL", "HOLM_API_KEY", "AAS_API_KEY"] {
-            let failure = resolve(false, &[(name, "x-marker-x")]).unwrap_err();
-            assert_eq!(failure.code, 1, "{name}");
-            assert!(failure.message.contains(name), "{failure:?}");
-            assert!(!failure.message.contains("x-marker-x"), "the value must not be printed");
-            assert!(!failure.message.contains('\n'), "one line");
-            assert!(resolve(true, &[(name, "x-marker-x")]).is_ok(), "{name} with --local");
-            assert!(resolve(false, &[(name, "")]).is_ok(), "{name} empty");
+    fn a_service_in_the_environment_is_used_unless_local_is_said() {
+        for name in ["HOLM_URL", "ABX_SANDBOX_BASE_URL"] {
+            let pairs = [(name, "https://a.example"), ("AAS_API_KEY", "x-marker-x")];
+            assert!(is_remote(&resolve(false, &pairs).unwrap()), "{name}");
+            assert!(!is_remote(&resolve(true, &pairs).unwrap()), "{name} with --local");
+            assert!(!is_remote(&resolve(false, &[(name, "")]).unwrap()), "{name} empty");
+        }
+        for name in ["HOLM_API_KEY", "AAS_API_KEY"] {
+            assert_eq!(resolve(false, &[(name, "x-marker-x")]).unwrap_err().code, 1, "{name}");
+            assert!(!is_remote(&resolve(true, &[(name, "x-marker-x")]).unwrap()), "{name}");
         }
     }
 
@@ -88,15 +95,23 @@ mod tests {
             ("HOLM_DEFAULT_TEMPLATE", "own"),
             ("HOLM_MAX_SANDBOXES", "7"),
         ]);
-        let arguments = McpArgs { local: false, template: None, max_sandboxes: None };
-        let settings = McpSettings::resolve(arguments, &environment).unwrap();
-        assert_eq!(settings.template.as_deref(), Some("own"));
-        assert_eq!(settings.max_sandboxes, Some(7));
-        let arguments =
-            McpArgs { local: false, template: Some("flag".into()), max_sandboxes: Some(3) };
-        let settings = McpSettings::resolve(arguments, &environment).unwrap();
-        assert_eq!(settings.template.as_deref(), Some("flag"));
-        assert_eq!(settings.max_sandboxes, Some(3));
+        let check = |template: Option<&str>, count, expected: (&str, usize)| {
+            let template = template.map(str::to_owned);
+            let arguments = McpArgs { local: false, template, max_sandboxes: count };
+            let settings = McpSettings::resolve(arguments, &environment).unwrap();
+            assert_eq!(settings.template.as_deref(), Some(expected.0));
+            let McpEngine::Embedded(count) = settings.engine else { panic!("{settings:?}") };
+            assert_eq!(count, Some(expected.1));
+        };
+        check(None, None, ("own", 7));
+        check(Some("flag"), Some(3), ("flag", 3));
+    }
+
+    #[test]
+    fn the_limit_is_the_embedded_engines() {
+        let arguments = McpArgs { local: false, template: None, max_sandboxes: Some(3) };
+        let environment = Environment::of([("HOLM_URL", "http://localhost:9000")]);
+        assert_eq!(McpSettings::resolve(arguments, &environment).unwrap_err().code, 2);
     }
 
     #[test]

@@ -1,25 +1,37 @@
-//! One resolved struct per command: flags before environment before defaults.
+//! One resolved struct per command: flags before environment before file before defaults. The file
+//! is for what concerns a service ([`table`]).
 
+mod admin;
 mod doctor;
 mod drain;
+mod file;
 mod host;
+mod layers;
+mod limits;
 mod mcp;
+pub mod money;
 pub mod parse;
+mod remote;
 mod run;
 mod serve;
+mod service;
+pub mod table;
+mod webhooks;
 
+pub use admin::AdminSettings;
 pub use doctor::DoctorSettings;
 pub use drain::DrainSettings;
-pub use host::HostSettings;
-pub use mcp::McpSettings;
+pub use host::{HostSettings, LogFormat};
+pub use layers::InForce;
+pub use mcp::{McpEngine, McpSettings};
+pub use remote::{RemoteSettings, no_key};
 pub use run::RunSettings;
-pub use serve::{Auth, DEFAULT_PORT, ServeSettings};
+pub use serve::{Auth, ServeSettings};
 
 use std::ffi::OsStr;
 
 use crate::env_vars::{self, EnvVar, Environment};
 use crate::exit::Failure;
-use crate::service::Database;
 
 /// The text of a variable or argument that must be UTF-8.
 fn text(name: &str, value: &OsStr) -> Result<String, Failure> {
@@ -32,15 +44,6 @@ fn text(name: &str, value: &OsStr) -> Result<String, Failure> {
 /// The text of a variable, if it is set.
 fn variable(environment: &Environment, variable: EnvVar) -> Result<Option<String>, Failure> {
     environment.get(variable).map(|(name, value)| text(name, value)).transpose()
-}
-
-/// The service's database, from the flag or the variable.
-fn database(flag: Option<&str>, environment: &Environment) -> Result<Database, Failure> {
-    match (flag, environment.get(env_vars::DATABASE)) {
-        (Some(text), _) => Database::read("--database", text),
-        (None, Some((name, value))) => Database::read(name, &text(name, value)?),
-        (None, None) => Ok(Database::Sqlite),
-    }
 }
 
 /// The limit of sandboxes, from the flag or the variable.

@@ -28,7 +28,7 @@ fn environment() {
     };
     check("log-filter", with(&["doctor"], "HOLM_LOG", "holm=shouting"));
     check("relative-data-dir", with(&["doctor"], "HOLM_DATA_DIR", "data"));
-    check("mcp-url", with(&["mcp"], "ABX_SANDBOX_BASE_URL", "http://127.0.0.1:1"));
+    check("mcp-url", with(&["mcp"], "ABX_SANDBOX_BASE_URL", "https://holm.example"));
     check("mcp-key", with(&["mcp"], "AAS_API_KEY", "aas_sk_marker"));
     check("serve-origin", with(&["serve"], "ABX_MCP_ALLOWED_ORIGINS", "app.example"));
     check("serve-database", with(&["serve"], "HOLM_DATABASE", "mysql://u:x-marker@h/d"));

@@ -8,6 +8,11 @@ fn help() {
     check("help-run", holm(&["run", "--help"]));
     check("help-mcp", holm(&["mcp", "--help"]));
     check("help-serve", holm(&["serve", "--help"]));
+    check("help-account", holm(&["account", "--help"]));
+    check("help-account-create", holm(&["account", "create", "--help"]));
+    check("help-key", holm(&["key", "--help"]));
+    check("help-key-create", holm(&["key", "create", "--help"]));
+    check("help-config", holm(&["config", "--help"]));
     check("help-doctor", holm(&["doctor", "--help"]));
     check("help-completions", holm(&["completions", "--help"]));
     check("help-version", holm(&["version", "--help"]));
@@ -26,7 +31,18 @@ fn completions_name_every_command() {
         let output = holm(&["completions", shell]).output().expect("holm starts");
         assert!(output.status.success() && output.stderr.is_empty(), "{shell}");
         let script = String::from_utf8(output.stdout).expect("a script is text");
-        for word in ["run", "mcp", "serve", "doctor", "completions", "version", "mount-ro"] {
+        for word in [
+            "run",
+            "mcp",
+            "serve",
+            "account",
+            "key",
+            "config",
+            "doctor",
+            "completions",
+            "version",
+            "mount-ro",
+        ] {
             assert!(script.contains(word), "{shell} does not know {word}");
         }
         assert!(!script.contains("__launcher"), "{shell} shows an inner command");

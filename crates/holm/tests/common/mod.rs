@@ -17,7 +17,7 @@ mod terminal;
 mod wait;
 
 pub use cc::static_program;
-pub use home::{Exit, Home, Mode, finish, in_mode, long};
+pub use home::{Exit, Home, Mode, finish, in_mode, long, wait};
 pub use mcp::{GUARD, Mcp};
 pub use proc::{children, command_line, descendants, is_alive, memory_peak, state};
 pub use result::{Run, Tool};

@@ -113,6 +113,10 @@ impl Home {
 }
 
 impl Serve {
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn stderr(&self) -> String {
         String::from_utf8_lossy(&self.errors.lock().expect("no panic inside")).into_owned()
     }
@@ -197,11 +201,6 @@ impl Serve {
         let more = self.more.take().expect("waited for once").join().expect("a reader");
         assert!(more.is_empty(), "standard output went on: {}", String::from_utf8_lossy(&more));
         status
-    }
-
-    /// The service's process.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
     }
 
     /// SIGTERM, and a good end.

@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod admin;
 mod environment;
 mod files;
 mod installs;
@@ -18,7 +19,9 @@ mod processes;
 mod protocol;
 mod readers;
 mod requests;
+mod rest;
 mod run;
 mod serve;
 mod storage;
 mod streams;
+mod webhooks;

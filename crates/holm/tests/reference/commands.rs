@@ -13,7 +13,14 @@ pub fn page() -> String {
         root.get_subcommands().map(|command| command.get_name().to_owned()).collect();
     for name in names {
         let command = root.find_subcommand_mut(&name).expect("it was just listed");
-        section(&mut page, command, &format!("holm {name}"));
+        let title = format!("holm {name}");
+        section(&mut page, command, &title);
+        let inner: Vec<String> =
+            command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+        for name in inner {
+            let command = command.find_subcommand_mut(&name).expect("it was just listed");
+            section(&mut page, command, &format!("{title} {name}"));
+        }
     }
     page.push_str("## Exit codes\n\n| code | commands | meaning |\n| --- | --- | --- |\n");
     for row in holm::exit::TABLE {

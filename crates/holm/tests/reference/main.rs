@@ -5,6 +5,7 @@
 mod commands;
 mod environment;
 mod errors;
+mod settings;
 mod tools;
 
 use std::path::Path;
@@ -37,6 +38,7 @@ fn pages_are_up_to_date() {
     check("cli.md", &commands::page());
     check("environment.md", &environment::page());
     check("errors.md", &errors::page());
+    check("settings.md", &settings::page());
     check("tools.md", &tools::page());
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::http::access::Refused;
+use crate::http::access::{self, Refused};
 use crate::http::door::Stopped;
 use crate::http::reply::{self, Response};
 use crate::mcp::jsonrpc::{
@@ -30,6 +30,10 @@ pub fn stopped(why: Stopped) -> Response {
         }
         Stopped::Credential(Refused::Unknown) => {
             error(status, None, &RpcError::new(BUSY, why.to_string()))
+        }
+        Stopped::Credential(Refused::TooMany(wait)) => {
+            let response = error(status, None, &RpcError::new(BUSY, why.to_string()));
+            reply::with(response, "retry-after", &access::seconds(wait).to_string())
         }
         Stopped::Credential(_) => {
             error(status, None, &RpcError::new(UNAUTHORIZED, why.to_string()))

@@ -97,6 +97,12 @@ impl McpFace {
         face
     }
 
+    /// How many sessions there are.
+    #[must_use]
+    pub fn session_count(&self) -> usize {
+        self.sessions.count()
+    }
+
     /// Ends all sessions, not their sandboxes. For the end, when no request runs any more.
     pub async fn close(&self) {
         self.sessions.close().await;
@@ -180,6 +186,10 @@ fn refused_body(error: BodyError) -> Response {
 }
 
 impl Face for McpFace {
+    fn name(&self) -> &'static str {
+        "mcp"
+    }
+
     fn serves(&self, path: &str) -> bool {
         ENDPOINTS.contains(&path) || ENDPOINT_CARDS.contains(&path) || path == WELL_KNOWN_CARD
     }

@@ -173,6 +173,12 @@ impl Sessions {
         }
     }
 
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.table().len()
+    }
+
     /// How often to sweep.
     #[must_use]
     pub fn sweep_every(&self) -> Duration {

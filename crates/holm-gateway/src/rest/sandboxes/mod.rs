@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::input::{Fixed, Json, NoQuery, Nothing, Object};
 use super::number::Whole;
 use super::output::{Answer, Made};
-use super::text::{Variables, time};
+use super::text::{CURSOR, NAME, Variables, time};
 
 pub mod view;
 
@@ -74,12 +74,12 @@ pub struct SandboxCreate {
     /// … and this many MiB of memory.
     pub memory_mb: Option<Whole<1, { 1 << 30 }>>,
     /// A name to recognise it by.
-    #[schemars(length(min = 1, max = 64), extend("pattern" = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"))]
+    #[schemars(length(min = 1, max = 64), extend("pattern" = NAME))]
     pub name: Option<String>,
     /// Lifetime from the moment that it is ready (default: 15 minutes).
     pub timeout_minutes: Option<Whole<1, 1440>>,
     /// The same in seconds. One of the two at most.
-    pub timeout_seconds: Option<Whole<1, 86_400>>,
+    pub timeout_seconds: Option<Whole<60, 86_400>>,
     /// Environment variables of all its commands.
     pub env: Option<Variables>,
     /// What it may reach: nothing but itself, for now.
@@ -112,6 +112,7 @@ pub struct SandboxListQuery {
     /// How many at most (default: 100).
     pub limit: Option<Whole<1, 1000>>,
     /// `next_cursor` of the page before.
+    #[schemars(extend("pattern" = CURSOR))]
     pub cursor: Option<String>,
     /// Also those that have ended and are still remembered.
     pub include_deleted: Option<bool>,

@@ -167,5 +167,5 @@ CREATE TABLE outbox (
     delivered       BIGINT,
     PRIMARY KEY (event_id, target)
 );
-CREATE INDEX outbox_due ON outbox (next_attempt_at) WHERE done_at IS NULL;
+CREATE INDEX outbox_due ON outbox (target, next_attempt_at) WHERE done_at IS NULL;
 CREATE INDEX outbox_done ON outbox (done_at) WHERE done_at IS NOT NULL;

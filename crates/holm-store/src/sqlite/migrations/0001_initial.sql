@@ -163,5 +163,5 @@ CREATE TABLE outbox (
     delivered       INTEGER,
     PRIMARY KEY (event_id, target)
 ) STRICT;
-CREATE INDEX outbox_due ON outbox (next_attempt_at) WHERE done_at IS NULL;
+CREATE INDEX outbox_due ON outbox (target, next_attempt_at) WHERE done_at IS NULL;
 CREATE INDEX outbox_done ON outbox (done_at) WHERE done_at IS NOT NULL;

@@ -1,29 +1,44 @@
-//! `holm mcp`: the MCP server on standard input and output, with an embedded engine.
+//! `holm mcp`: the MCP server on standard input and output, with an embedded engine or with that of
+//! a service.
 
+mod remote;
 mod stdio;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use holm_engine::{Engine, EngineSettings};
-use holm_gateway::mcp::{self, Ended, StdioOptions};
+use holm_gateway::mcp::{self, Ended, Shutdown, StdioOptions};
 use holm_runtime::Lifetime;
 use holm_runtime::LinuxDriver;
 
 use super::host;
 use super::signals::Signals;
 use crate::exit::{self, Failure};
-use crate::settings::McpSettings;
+use crate::settings::{McpEngine, McpSettings};
 
 pub(super) fn run(settings: McpSettings) -> Result<u8, Failure> {
     host::start_log(&settings.host, settings.log_colours)?;
     let mut engine_settings = EngineSettings::default();
-    if let Some(count) = settings.max_sandboxes {
-        engine_settings.max_sandboxes = count;
-    }
-    let driver = host::driver(&settings.host, &engine_settings, Lifetime::Embedded)?;
+    let driver = match &settings.engine {
+        McpEngine::Remote(_) => None,
+        McpEngine::Embedded(count) => {
+            if let Some(count) = count {
+                engine_settings.max_sandboxes = *count;
+            }
+            Some(host::driver(&settings.host, &engine_settings, Lifetime::Embedded)?)
+        }
+    };
     let event_loop = host::event_loop()?;
-    let result = event_loop.block_on(serve(driver, engine_settings, settings.template));
+    let result = event_loop.block_on(async {
+        match (settings.engine, driver) {
+            (McpEngine::Remote(service), _) => remote::serve(*service, settings.template).await,
+            (McpEngine::Embedded(_), Some(driver)) => {
+                serve(driver, engine_settings, settings.template).await
+            }
+            (McpEngine::Embedded(_), None) => unreachable!("made above"),
+        }
+    });
     // A read of standard input that waits in a thread cannot be stopped, and nobody waits for it.
     event_loop.shutdown_background();
     result
@@ -34,19 +49,18 @@ async fn serve(
     engine_settings: EngineSettings,
     default_template: Option<String>,
 ) -> Result<u8, Failure> {
-    let mut signals = Signals::catch()?;
+    let stopped = shutdown()?;
     let lost = Arc::new(AtomicBool::new(false));
     let (launcher, note) = (driver.ended(), Arc::clone(&lost));
-    let shutdown = async move {
+    let shutdown: Shutdown = Box::pin(async move {
         tokio::select! {
-            () = signals.next() => {}
+            () = stopped => {}
             // Nothing can be made any more. Who runs us starts us again.
             () = launcher => note.store(true, Ordering::Release),
         }
-    };
+    });
     let engine = Engine::new(Arc::new(driver), engine_settings);
-    let options =
-        StdioOptions { default_template, shutdown: Box::pin(shutdown), ..StdioOptions::default() };
+    let options = StdioOptions { default_template, shutdown, ..StdioOptions::default() };
     let (input, output) = (stdio::Input::new(), stdio::Output::new());
     let ended = mcp::serve_stdio(engine.clone(), options, input, output).await;
     engine.shutdown().await;
@@ -54,6 +68,16 @@ async fn serve(
         return Err(Failure::new("the launcher process has ended, and all sandboxes with it")
             .hint("start holm mcp again; most clients do so by themselves or on request"));
     }
+    code(ended)
+}
+
+/// Resolves at the first signal that asks for the end.
+fn shutdown() -> Result<Shutdown, Failure> {
+    let mut signals = Signals::catch()?;
+    Ok(Box::pin(async move { signals.next().await }))
+}
+
+fn code(ended: Ended) -> Result<u8, Failure> {
     match ended {
         Ended::EndOfInput | Ended::Shutdown | Ended::OutputClosed => Ok(exit::SUCCESS),
         Ended::InputFailed(error) => {

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use holm_engine::{Engine, EngineSettings};
 use holm_gateway::http::face::Face;
 use holm_gateway::http::health::Health;
+use holm_gateway::http::metrics::{MetricsFace, Requests};
 use holm_gateway::http::origin::Origins;
-use holm_gateway::http::{self, Access, Door, Limits, Options};
+use holm_gateway::http::{self, Access, Door, KeyAccess, Limits, Options};
 use holm_gateway::mcp::http::KEEP_ALIVE;
 use holm_gateway::mcp::http::sessions::SessionRules;
 use holm_gateway::mcp::{HttpOptions, McpFace, Server};
@@ -39,16 +40,14 @@ pub(super) fn run(settings: ServeSettings) -> Result<u8, Failure> {
     host::start_log(&settings.host, settings.log_colours)?;
     // First, so that a port in use is said before anything is made.
     let listener = listen(settings.address).map_err(|error| not_listening(&settings, &error))?;
-    let place = Place::hold(&host::linux_options(&settings.host).data_dir())?;
+    let place = Place::hold(&host::data_dir(&settings.host))?;
     let secret_is_new = !place.has_secret();
-    let mut engine_settings = EngineSettings {
+    let engine_settings = EngineSettings {
         node: place.node()?,
         keys: Some(place.keys()?),
-        ..EngineSettings::service()
+        webhooks: settings.webhooks.names(),
+        ..settings.engine.clone()
     };
-    if let Some(count) = settings.max_sandboxes {
-        engine_settings.max_sandboxes = count;
-    }
     let driver = host::driver(&settings.host, &engine_settings, Lifetime::Detached)?;
     let event_loop = host::event_loop()?;
     let ground = Ground { place, secret_is_new, driver, engine_settings, listener };
@@ -89,22 +88,31 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
     };
     let limits = Limits::default();
     let origins = Origins::new(address, settings.allowed_origins.clone());
-    let door = Arc::new(Door::new(origins, access(&settings.auth, &engine)));
+    let door = Arc::new(Door::new(origins, access(&settings, &engine)));
     let rest = RestFace::new(RestOptions {
-        default_template: settings.template.clone(),
+        default_template: Some(settings.template.clone()),
         ..RestOptions::new(engine.clone(), Arc::clone(&door), limits.clone())
     });
     let mcp = McpFace::start(HttpOptions {
         engine: engine.clone(),
         server: Arc::new(Server::new()),
-        default_template: settings.template.clone(),
-        door,
+        default_template: Some(settings.template.clone()),
+        door: Arc::clone(&door),
         limits: limits.clone(),
-        sessions: SessionRules::default(),
+        sessions: SessionRules { idle: settings.sessions_idle, limit: settings.sessions_max },
         keep_alive: KEEP_ALIVE,
     });
+    let requests = Arc::<Requests>::default();
+    let sessions = Arc::clone(&mcp);
+    let metrics = MetricsFace::new(
+        engine.clone(),
+        door,
+        Arc::clone(&requests),
+        Box::new(move || sessions.session_count()),
+    );
     let faces: Vec<Arc<dyn Face>> =
-        vec![Arc::new(Health::default()), Arc::clone(&mcp) as Arc<dyn Face>, rest];
+        vec![Arc::new(Health::default()), Arc::clone(&mcp) as Arc<dyn Face>, rest, metrics];
+    let webhooks = settings.webhooks.start(&engine)?;
     warn_of(&settings.auth);
     let person = io::stdout().is_terminal();
     output::print(&announce::text(address, &settings.auth, &first_key, person))?;
@@ -117,11 +125,15 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
             // An error means the same: whoever could send it has gone.
             let _ = stopped.await;
         };
-        http::serve(listener, Options { faces, limits }, stopped).await;
+        http::serve(listener, Options { faces, limits, requests }, stopped).await;
         mcp.close().await;
         match settings.on_stop {
             OnStop::Keep => engine.leave().await,
             OnStop::End => engine.shutdown().await,
+        }
+        // After the last of what they tell.
+        if let Some(webhooks) = webhooks {
+            webhooks.stop().await;
         }
         store.close().await;
     };
@@ -148,9 +160,9 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
     }
 }
 
-fn access(auth: &Auth, engine: &Engine) -> Access {
-    match auth {
-        Auth::Keys => Access::Keys(engine.clone()),
+fn access(settings: &ServeSettings, engine: &Engine) -> Access {
+    match &settings.auth {
+        Auth::Keys => Access::Keys(KeyAccess::new(engine.clone(), settings.keyless_rate)),
         Auth::Token(_, token) => Access::Token(token.clone()),
         Auth::None => Access::Open,
     }

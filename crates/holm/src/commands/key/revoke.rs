@@ -1,0 +1,27 @@
+//! `holm key revoke`.
+
+use holm_engine::KeyId;
+use jiff::Timestamp;
+
+use super::view::View;
+use crate::commands::host::engine_failure;
+use crate::exit::{self, Failure};
+use crate::output;
+use crate::service::administer;
+use crate::settings::AdminSettings;
+
+pub(super) fn run(settings: &AdminSettings, key: &str) -> Result<u8, Failure> {
+    // What was given may be the key itself, so it is not repeated.
+    let id: KeyId = key.parse().map_err(|error| {
+        Failure::usage(format!("the key's id {error}")).hint("`holm key list` shows the ids")
+    })?;
+    let revoked = administer(settings, async |engine| {
+        engine.key_revoke(id).await.map_err(|error| engine_failure(&error))
+    })?;
+    if settings.json {
+        output::print_json(&View::new(&revoked, Timestamp::now()))?;
+    } else {
+        output::print(&format!("{id} is revoked\n"))?;
+    }
+    Ok(exit::SUCCESS)
+}

@@ -1,0 +1,98 @@
+//! What the settings of a service say about its engine: limits, sizes, prices.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use holm_engine::{EngineSettings, LifetimeRules, Prices, Rate, Size};
+
+use super::layers::Layers;
+use super::parse;
+use super::table::{self, Setting};
+use crate::exit::Failure;
+
+const COUNT: &str = "a whole number above 0";
+
+/// A number of at least 1.
+pub(super) fn count<T: FromStr + PartialOrd + From<u8>>(
+    layers: &Layers<'_>,
+    setting: &Setting,
+) -> Result<T, Failure> {
+    let read = |text: &str| text.parse().ok().filter(|count: &T| *count >= T::from(1));
+    layers.read(setting, COUNT, read)
+}
+
+/// A duration above 0.
+pub(super) fn duration(layers: &Layers<'_>, setting: &Setting) -> Result<Duration, Failure> {
+    let what = "a duration such as 30s, 5m or 1h30m";
+    layers.read(setting, what, |text| parse::duration(text).ok().filter(|time| !time.is_zero()))
+}
+
+/// A rate, whose number is for a time of `seconds`; 0 is any.
+pub(super) fn rate(
+    layers: &Layers<'_>,
+    number: &Setting,
+    seconds: f64,
+    burst: &Setting,
+) -> Result<Rate, Failure> {
+    let read = |text: &str| text.parse::<u32>().ok();
+    let number = layers.read(number, "a whole number", read)?;
+    Ok(Rate { per_second: f64::from(number) / seconds, burst: count(layers, burst)? })
+}
+
+/// The engine's settings, as far as they may be set.
+pub(super) fn engine(layers: &Layers<'_>) -> Result<EngineSettings, Failure> {
+    let mut settings = EngineSettings::service();
+    settings.max_sandboxes = count(layers, &table::MAX_PER_ACCOUNT)?;
+    settings.max_sandboxes_here = count(layers, &table::MAX_HERE)?;
+    settings.lifetime = lifetime(layers)?;
+    settings.exec_timeout = duration(layers, &table::EXEC_TIMEOUT)?;
+    settings.code_timeout = duration(layers, &table::CODE_TIMEOUT)?;
+    settings.key_rate = rate(layers, &table::KEY_RATE, 1.0, &table::KEY_BURST)?;
+    settings.currency = layers.read(&table::CURRENCY, "1 to 16 letters", |text| {
+        let good = (1..=16).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphabetic());
+        good.then(|| text.to_owned())
+    })?;
+    settings.prices = Prices {
+        small: price(layers, &table::PRICE_SMALL)?,
+        medium: price(layers, &table::PRICE_MEDIUM)?,
+        large: price(layers, &table::PRICE_LARGE)?,
+    };
+    settings.meter_interval = duration(layers, &table::METER_INTERVAL)?;
+    settings.balance_grace = duration(layers, &table::BALANCE_GRACE)?;
+    settings.sizes.small = size(layers, "small")?;
+    settings.sizes.medium = size(layers, "medium")?;
+    settings.sizes.large = size(layers, "large")?;
+    Ok(settings)
+}
+
+fn lifetime(layers: &Layers<'_>) -> Result<LifetimeRules, Failure> {
+    let min = LifetimeRules::SERVICE.min;
+    let default = duration(layers, &table::LIFETIME)?;
+    let max = duration(layers, &table::LIFETIME_MAX)?;
+    if default < min || default > max || max > LifetimeRules::SERVICE.max {
+        return Err(Failure::usage(format!(
+            "{} must be from 1m to {}, which must be at most 24h",
+            table::LIFETIME.key,
+            table::LIFETIME_MAX.key
+        )));
+    }
+    Ok(LifetimeRules { default, min, max })
+}
+
+fn price(layers: &Layers<'_>, setting: &Setting) -> Result<i64, Failure> {
+    // A million units of money for a second: more is a mistake, and far from any overflow.
+    let read =
+        |text: &str| text.parse().ok().filter(|price| (0..=1_000_000_000_000).contains(price));
+    layers.read(setting, "a whole number of millionths, 0 or more", read)
+}
+
+fn size(layers: &Layers<'_>, name: &str) -> Result<Size, Failure> {
+    let field = |field: &str| table::size_field(name, field);
+    Ok(Size {
+        vcpus: count(layers, &field("vcpus"))?,
+        memory_mb: count(layers, &field("memory_mb"))?,
+        disk_mb: count(layers, &field("disk_mb"))?,
+        disk_inodes: count(layers, &field("disk_inodes"))?,
+        max_processes: count(layers, &field("max_processes"))?,
+    })
+}

@@ -1,0 +1,197 @@
+//! Every setting of the service: its name in the settings file, its variable, its flag, its
+//! default. `docs/reference/settings.md` is generated from [`all`].
+
+use std::borrow::Cow;
+
+use crate::env_vars::{self, EnvVar};
+
+/// One setting.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    /// Its name in the settings file, tables with dots.
+    pub key: Cow<'static, str>,
+    /// Its variable, which comes before the file.
+    pub env: Option<EnvVar>,
+    /// Its flag, which comes before the variable.
+    pub flag: Option<&'static str>,
+    /// Its value where nothing sets it, as the file would have it.
+    pub default: Cow<'static, str>,
+    /// What may be shown of it.
+    pub shown: Shown,
+    /// What it does, as a sentence.
+    pub doc: Cow<'static, str>,
+}
+
+/// What may be shown of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    /// All of it.
+    Whole,
+    /// A URL without its password.
+    Url,
+    /// Only whether there is one.
+    Never,
+}
+
+const fn setting(key: &'static str, default: &'static str, doc: &'static str) -> Setting {
+    Setting {
+        key: Cow::Borrowed(key),
+        env: None,
+        flag: None,
+        default: Cow::Borrowed(default),
+        shown: Shown::Whole,
+        doc: Cow::Borrowed(doc),
+    }
+}
+
+impl Setting {
+    const fn env(mut self, env: EnvVar) -> Self {
+        self.flag = env.flag;
+        self.env = Some(env);
+        self
+    }
+
+    const fn flag(mut self, flag: &'static str) -> Self {
+        self.flag = Some(flag);
+        self
+    }
+
+    const fn shown(mut self, shown: Shown) -> Self {
+        self.shown = shown;
+        self
+    }
+}
+
+/// Declares constants, and the list of them.
+macro_rules! settings {
+    ($($name:ident = $setting:expr;)*) => {
+        $(#[doc = "See its `doc`."] pub const $name: Setting = $setting;)*
+        const NAMED: &[Setting] = &[$($name),*];
+    };
+}
+
+settings! {
+    DATA_DIR = setting("data_dir", "", "Directory for the database, secrets, disk images and \
+        layers. Not in a settings file that lies in it. Default: `/var/lib/holm` for root, else \
+        `$XDG_DATA_HOME/holm` or `~/.local/share/holm`.").env(env_vars::DATA_DIR);
+    RUNTIME_DIR = setting("runtime_dir", "", "Directory for sockets; its path must be short. \
+        Default: `/run/holm` for root, else `$XDG_RUNTIME_DIR/holm` or `/tmp/holm-UID`.")
+        .env(env_vars::RUNTIME_DIR);
+    LOG = setting("log", "info", "What to log: `off`, `error`, `warn`, `info`, `debug`, `trace`, \
+        or a list such as `info,holm_engine=debug`.").env(env_vars::LOG);
+    LOG_FORMAT = setting("log_format", "text", "`text` for people, or `json`: one object per \
+        line.").env(env_vars::LOG_FORMAT);
+    DATABASE = setting("database", "sqlite", "`sqlite`: a file in the data directory; or \
+        `postgres://user:password@host:port/database`.")
+        .env(env_vars::DATABASE).shown(Shown::Url);
+    BIND = setting("server.bind", "127.0.0.1", "IP address to listen at.").env(env_vars::BIND);
+    PORT = setting("server.port", "9000", "Port to listen at; 0 takes a free one.")
+        .env(env_vars::PORT);
+    AUTH = setting("server.auth", "", "`keys`, `token` or `none`. Default: `token` where \
+        `server.token` is set, else `keys`.").flag("--auth");
+    TOKEN = setting("server.token", "", "One token that all clients send, instead of API keys. \
+        Set but blank lets nobody in.").env(env_vars::AUTH_TOKEN).shown(Shown::Never);
+    ON_STOP = setting("server.on_stop", "keep", "What becomes of sandboxes when the service is \
+        stopped: `keep` (they go on, and the next start takes them over) or `end`.")
+        .env(env_vars::ON_STOP);
+    ALLOWED_ORIGINS = setting("server.allowed_origins", "", "Origins of web pages that may use \
+        the service besides those of this machine; a list.").env(env_vars::ALLOWED_ORIGINS);
+    TEMPLATE = setting("sandboxes.template", "host", "Template of sandboxes that name none.")
+        .env(env_vars::DEFAULT_TEMPLATE);
+    MAX_PER_ACCOUNT = setting("sandboxes.max_per_account", "20", "Sandboxes of one account at \
+        once, where the account has no limit of its own.").env(env_vars::MAX_SANDBOXES);
+    MAX_HERE = setting("sandboxes.max_here", "1000", "Sandboxes of all accounts at once on this \
+        machine.");
+    LIFETIME = setting("sandboxes.lifetime", "15m", "Lifetime of a sandbox whose creator names \
+        none.");
+    LIFETIME_MAX = setting("sandboxes.lifetime_max", "24h", "Longest lifetime from ready, \
+        extensions included.");
+    EXEC_TIMEOUT = setting("sandboxes.exec_timeout", "60s", "Time of a command whose caller names \
+        none.");
+    CODE_TIMEOUT = setting("sandboxes.code_timeout", "30s", "Time of code whose caller names \
+        none.");
+    SESSIONS_MAX = setting("sessions.max", "100", "MCP sessions at once.");
+    SESSIONS_IDLE = setting("sessions.idle", "1h", "Time without a request after which an MCP \
+        session ends, and its sandboxes with it.");
+    KEY_RATE = setting("rates.key_per_second", "1000", "Requests that one key may make in a \
+        second; 0 for any number.");
+    KEY_BURST = setting("rates.key_burst", "2000", "Requests that one key may make at once after \
+        a pause.");
+    KEYLESS_RATE = setting("rates.keyless_per_minute", "120", "Requests without a key from one \
+        address in a minute; 0 for any number.");
+    KEYLESS_BURST = setting("rates.keyless_burst", "60", "Requests without a key from one address \
+        at once after a pause.");
+    CURRENCY = setting("billing.currency", "USD", "What money is counted in.");
+    PRICE_SMALL = setting("billing.small", "0", "Price of a second of a small sandbox, in \
+        millionths of the currency's unit: 14 is 0.0504 in an hour.");
+    PRICE_MEDIUM = setting("billing.medium", "0", "The same for medium ones.");
+    PRICE_LARGE = setting("billing.large", "0", "The same for large ones.");
+    METER_INTERVAL = setting("billing.interval", "10s", "How often running sandboxes are charged, \
+        and recorded as alive.");
+    BALANCE_GRACE = setting("billing.grace", "60s", "How long sandboxes go on when their account \
+        has nothing left.");
+    WEBHOOK_URLS = setting("webhooks.urls", "", "Who is told what happens to sandboxes and \
+        balances; a list of URLs.").env(env_vars::WEBHOOK_URLS).shown(Shown::Never);
+    WEBHOOK_SECRETS = setting("webhooks.secrets", "", "What signs the messages: `whsec_` and 24 \
+        to 64 random bytes in base64; one for all of them, or a list with one for each.")
+        .env(env_vars::WEBHOOK_SECRETS).shown(Shown::Never);
+    WEBHOOK_ALLOW = setting("webhooks.allow", "", "Networks in which they may be besides public \
+        addresses; a list such as `10.1.0.0/16,fd00::/8`.");
+    WEBHOOK_TIMEOUT = setting("webhooks.timeout", "15s", "How long one attempt to tell them may \
+        take.");
+    WEBHOOK_PAUSE = setting("webhooks.pause", "5s", "The pause after the first attempt that \
+        failed; it triples with each further one, up to 6 hours.");
+}
+
+/// What a size has: name in the file, and what it is.
+pub(super) const SIZE_FIELDS: [(&str, &str); 5] = [
+    ("vcpus", "Processors"),
+    ("memory_mb", "Memory in MiB"),
+    ("disk_mb", "Disk in MiB"),
+    ("disk_inodes", "Files and directories"),
+    ("max_processes", "Processes and threads"),
+];
+
+/// The sizes with their numbers, in the order of [`SIZE_FIELDS`].
+const SIZES: [(&str, [u64; 5]); 3] = [
+    ("small", [2, 4 << 10, 8 << 10, 8 << 16, 1024]),
+    ("medium", [4, 8 << 10, 16 << 10, 16 << 16, 2048]),
+    ("large", [8, 16 << 10, 32 << 10, 32 << 16, 4096]),
+];
+
+/// All of them, in the order of the reference page.
+#[must_use]
+pub fn all() -> Vec<Setting> {
+    let sizes = SIZES.iter().flat_map(|(size, _)| {
+        SIZE_FIELDS.iter().map(|(field, _)| size_field(size, field)).collect::<Vec<_>>()
+    });
+    NAMED.iter().cloned().chain(sizes).collect()
+}
+
+/// The setting of one number of a size.
+pub(super) fn size_field(size: &str, field: &str) -> Setting {
+    let place = SIZE_FIELDS.iter().position(|(name, _)| *name == field);
+    let numbers = SIZES.iter().find(|(name, _)| *name == size).map(|(_, numbers)| numbers);
+    let default = numbers.zip(place).map_or(0, |(numbers, place)| numbers[place]);
+    let what = place.map_or("", |place| SIZE_FIELDS[place].1);
+    Setting {
+        key: format!("sizes.{size}.{field}").into(),
+        default: default.to_string().into(),
+        doc: format!("{what} of a {size} sandbox.").into(),
+        ..setting("", "", "")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_is_documented_once() {
+        let mut seen = std::collections::BTreeSet::new();
+        for setting in all() {
+            assert!(setting.doc.ends_with('.'), "{}", setting.key);
+            assert!(seen.insert(setting.key.clone()), "{} twice", setting.key);
+        }
+    }
+}
