@@ -199,11 +199,6 @@ impl Serve {
         status
     }
 
-    /// The service's process.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// SIGTERM, and a good end.
     pub fn end(mut self) {
         self.signal(Signal::TERM);
