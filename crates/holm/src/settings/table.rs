@@ -94,9 +94,6 @@ settings! {
         `server.token` is set, else `keys`.").flag("--auth");
     TOKEN = setting("server.token", "", "One token that all clients send, instead of API keys. \
         Set but blank lets nobody in.").env(env_vars::AUTH_TOKEN).shown(Shown::Never);
-    ON_STOP = setting("server.on_stop", "keep", "What becomes of sandboxes when the service is \
-        stopped: `keep` (they go on, and the next start takes them over) or `end`.")
-        .env(env_vars::ON_STOP);
     ALLOWED_ORIGINS = setting("server.allowed_origins", "", "Origins of web pages that may use \
         the service besides those of this machine; a list.").env(env_vars::ALLOWED_ORIGINS);
     TEMPLATE = setting("sandboxes.template", "host", "Template of sandboxes that name none.")

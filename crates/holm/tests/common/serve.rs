@@ -113,6 +113,10 @@ impl Home {
 }
 
 impl Serve {
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn stderr(&self) -> String {
         String::from_utf8_lossy(&self.errors.lock().expect("no panic inside")).into_owned()
     }
