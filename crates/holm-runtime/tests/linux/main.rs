@@ -4,6 +4,7 @@
 //! file) and the tests.
 #![allow(clippy::print_stdout, reason = "a test program reports on standard output")]
 
+mod adopted;
 mod basics;
 mod groups;
 mod guest;
@@ -30,6 +31,7 @@ fn main() {
         Some("owner-child") => trouble::owner_child(),
         filter => {
             let groups = [
+                adopted::TESTS,
                 basics::TESTS,
                 groups::TESTS,
                 inside::TESTS,

@@ -3,7 +3,7 @@
 //! make the points, so a new step is among them.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 
 use holm_engine::{
@@ -257,7 +257,7 @@ struct Other {
 impl Other {
     fn start(home: &Home, point: Point) -> Self {
         let order = serde_json::to_string(&(&home.dir, &home.program, point)).expect("an order");
-        let mut command = command_of_this(home);
+        let mut command = home.command_of(&std::env::current_exe().expect("this program"));
         let mut child = command
             .args(["--exact", "steps::child", "--nocapture"])
             .env(TOLD, order)
@@ -283,10 +283,6 @@ impl Other {
         let pid = rustix::process::Pid::from_raw(pid).expect("not zero");
         rustix::process::kill_process(pid, signal).expect("it is our child");
     }
-}
-
-fn command_of_this(home: &Home) -> Command {
-    home.command_of(&std::env::current_exe().expect("this program"))
 }
 
 fn driver_points() -> Vec<Point> {

@@ -15,10 +15,7 @@ as_root!(
     a_full_disk_is_said_while_uploading,
     files_live_from_write_to_delete,
 );
-as_rootless!(
-    case_31_bytes_come_back_as_they_were,
-    files_live_from_write_to_delete,
-);
+as_rootless!(case_31_bytes_come_back_as_they_were, files_live_from_write_to_delete,);
 
 fn case_25_links_stay_inside(home: &Home) {
     let serve = home.serve(&[], &[]);

@@ -12,10 +12,7 @@ as_root!(
     case_64_an_expiry_is_told_with_what_was_written,
     a_stream_ends_with_its_reader,
 );
-as_rootless!(
-    case_1_streamed_text_is_whole_characters,
-    a_stream_ends_with_its_reader,
-);
+as_rootless!(case_1_streamed_text_is_whole_characters, a_stream_ends_with_its_reader,);
 
 fn case_1_streamed_text_is_whole_characters(home: &Home) {
     let serve = home.serve(&[], &[]);
