@@ -94,10 +94,15 @@ fn mounts(given: &[String]) -> Result<Vec<(PathBuf, String)>, Failure> {
     let mut places = BTreeSet::new();
     for (_, inside) in &all {
         // As paths, so that `/a/` and `/a` are the same.
-        if !places.insert(Path::new(inside).components().collect::<PathBuf>()) {
-            return Err(Failure::usage(format!("--mount-ro: two are to be at {inside}"))
-                .hint("give each a place of its own"));
+        let place: PathBuf = Path::new(inside).components().collect();
+        if places.contains(&place) {
+            return Err(Failure::usage(format!(
+                "--mount-ro: two are to be at {}",
+                place.display()
+            ))
+            .hint("give each a place of its own"));
         }
+        places.insert(place);
     }
     Ok(all)
 }
