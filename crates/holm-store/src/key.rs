@@ -18,7 +18,7 @@ use crate::{AccountId, KeyId, StoreError};
 /// How often, at most, a key's last use is written down, in seconds.
 pub const TOUCH_SECONDS: i64 = 60;
 
-const PREFIX: &str = "holm_sk_";
+const PREFIX: &str = KeyText::PREFIX;
 /// Characters of a key that are shown later: those of the prefix and 24 bits.
 const SHOWN: usize = PREFIX.len() + 6;
 
@@ -111,6 +111,9 @@ impl Key {
 pub struct KeyText(String);
 
 impl KeyText {
+    /// What every key begins with.
+    pub const PREFIX: &str = "holm_sk_";
+
     /// A new one: `holm_sk_` and 64 hex digits.
     ///
     /// # Errors

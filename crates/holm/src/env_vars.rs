@@ -28,8 +28,8 @@ pub const DATA_DIR: EnvVar = EnvVar {
     aliases: &[],
     commands: &["run", "mcp", "serve", "drain", "doctor", "config", "account", "key"],
     flag: Some("--data-dir"),
-    doc: "Directory for disk images and layers. Default: `/var/lib/holm` for root, else \
-          `$XDG_DATA_HOME/holm` or `~/.local/share/holm`.",
+    doc: "Directory for disk images and layers; of a service also for its database and secrets. \
+          Default: `/var/lib/holm` for root, else `$XDG_DATA_HOME/holm` or `~/.local/share/holm`.",
 };
 
 /// Where sockets live.
@@ -87,7 +87,7 @@ pub const MAX_SANDBOXES: EnvVar = EnvVar {
     aliases: &[],
     commands: &["mcp", "serve", "config"],
     flag: Some("--max-sandboxes"),
-    doc: "Most sandboxes that may run at once. Default: 20.",
+    doc: "Most sandboxes that may run at once, in `serve` of one account. Default: 20.",
 };
 
 /// Where the service listens.
@@ -153,7 +153,7 @@ pub const ALLOWED_ORIGINS: EnvVar = EnvVar {
 pub const WEBHOOK_URLS: EnvVar = EnvVar {
     name: "HOLM_WEBHOOK_URLS",
     aliases: &[],
-    commands: &["serve"],
+    commands: &["serve", "config"],
     flag: None,
     doc: "URLs that are told what happens to sandboxes and balances, with commas between. They may \
           hold secrets and are never logged.",
@@ -163,7 +163,7 @@ pub const WEBHOOK_URLS: EnvVar = EnvVar {
 pub const WEBHOOK_SECRETS: EnvVar = EnvVar {
     name: "HOLM_WEBHOOK_SECRETS",
     aliases: &[],
-    commands: &["serve"],
+    commands: &["serve", "config"],
     flag: None,
     doc: "What signs the messages to `HOLM_WEBHOOK_URLS`: `whsec_` and 24 to 64 random bytes in \
           base64; one for all, or one for each with commas between. Never logged.",

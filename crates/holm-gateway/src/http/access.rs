@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holm_engine::{Buckets, Engine, Error, Rate, Refusal};
+use holm_engine::{Buckets, Engine, Error, KeyText, Rate, Refusal};
 use hyper::header::AUTHORIZATION;
 use hyper::http::request::Parts;
 
@@ -110,8 +110,16 @@ impl KeyAccess {
             tracing::error!(%error, internal, "a key was not looked up");
             Refused::Unknown
         };
-        let caller = self.engine.authenticate(presented).await.map_err(unknown)?;
-        let caller = Caller::Known(caller.map_err(Refused::Key)?);
+        let caller = match self.engine.authenticate(presented).await.map_err(unknown)? {
+            Ok(caller) => Caller::Known(caller),
+            // Who has no key that works has the rate of those who have none.
+            Err(refusal) => {
+                return Err(match self.keyless.take(peer.map(network)) {
+                    Ok(()) => Refused::Key(refusal),
+                    Err(wait) => Refused::TooMany(wait),
+                });
+            }
+        };
         match caller.engine(&self.engine).admit() {
             Ok(()) => Ok(caller),
             Err(error) => {
@@ -231,11 +239,29 @@ const QUERY_NAMES: [&str; 9] = [
     "x-api-key",
 ];
 
+/// Without percent signs, as far as they stand for plain characters: enough to find names of keys.
+fn unescaped(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.get(..2).and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) => plain.extend([char::from(byte).to_string().as_str(), &part[2..]]),
+            None => plain.extend(["%", part]),
+        }
+    }
+    plain
+}
+
 /// The one credential of a request, if it has one.
 fn presented(head: &Parts) -> Result<Option<&str>, Refused> {
     let query = head.uri.query().unwrap_or_default();
-    let named = query.split('&').filter_map(|pair| pair.split('=').next());
-    if named.into_iter().any(|name| QUERY_NAMES.iter().any(|key| key.eq_ignore_ascii_case(name))) {
+    let pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let is_key = |(name, value): (&str, &str)| {
+        let name = unescaped(name);
+        QUERY_NAMES.iter().any(|key| key.eq_ignore_ascii_case(&name))
+            || unescaped(value).starts_with(KeyText::PREFIX)
+    };
+    if pairs.into_iter().any(is_key) {
         return Err(Refused::InQuery);
     }
     let mut found: Option<&str> = None;
@@ -287,6 +313,12 @@ mod tests {
     fn case_71_a_key_in_the_address_is_refused() {
         for name in ["api_key", "apiKey", "KEY", "token", "access_token", "x-api-key"] {
             check(&format!("/mcp?a=1&{name}=abc"), &[], Err(Refused::InQuery));
+        }
+        for query in ["api%5Fkey=abc", "k=holm_sk_abc", "k=holm%5fsk%5Fabc", "%74oken"] {
+            check(&format!("/mcp?{query}"), &[], Err(Refused::InQuery));
+        }
+        for query in ["%=%zz", "a=%", "path=a%20b%c3%a9"] {
+            check(&format!("/mcp?{query}"), &[], Ok(None));
         }
         check("/mcp?a=1&monkey=abc", &[("x-api-key", "abc")], Ok(Some("abc")));
     }

@@ -309,6 +309,8 @@ fn requests_are_limited_for_each_key_and_for_addresses_without_one() {
             seen
         };
         assert_eq!(statuses(None).await, [200, 200, 429, 429]);
+        // Nor do keys that are guessed come through any more.
+        assert_eq!(statuses(Some("holm_sk_guessed")).await, [429, 429, 429, 429]);
         // Without a session each ping is refused, and counts.
         assert_eq!(statuses(Some(&a)).await, [400, 400, 400, 429]);
         assert_eq!(statuses(Some(&b)).await, [400, 400, 400, 429]);

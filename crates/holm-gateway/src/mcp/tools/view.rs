@@ -1,6 +1,6 @@
 //! How a sandbox is shown.
 
-use holm_engine::SandboxView;
+use holm_engine::{EndReason, SandboxView};
 use serde_json::{Value, json};
 
 use crate::mcp::schema;
@@ -66,10 +66,7 @@ pub fn properties() -> Vec<(&'static str, Value)> {
         ("enforced", schema::words("Layers of isolation in force, as measured inside.")),
         ("missing", schema::words("Layers that this host does not give.")),
         ("metadata", schema::strings_by_name("Its labels.")),
-        (
-            "ended_reason",
-            schema::choice("Why it ended.", &["destroyed", "expired", "out_of_memory", "lost"]),
-        ),
+        ("ended_reason", schema::choice("Why it ended.", &EndReason::ALL.map(EndReason::as_str))),
         ("ended_at", schema::string("When it ended (RFC 3339).")),
     ]
 }
