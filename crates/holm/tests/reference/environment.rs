@@ -9,7 +9,8 @@ use crate::cell;
 pub fn page() -> String {
     let mut page = String::from(
         "# Environment variables\n\n\
-         Flags come before variables, variables before the settings file (of a service), that before defaults. Where a variable has other \
+         Flags come before variables, variables before the settings file (of a service), that before \
+         defaults. Where a variable has other \
          names, the first one that is set and not empty counts.\n\n\
          None of these reaches a sandbox; `holm run --env NAME` passes one on by name.\n\n\
          | variable | other names | commands | flag | what it does |\n\
