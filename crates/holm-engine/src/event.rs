@@ -6,6 +6,10 @@ use serde_json::{Value, json};
 
 use crate::{Engine, Error};
 
+/// Most bytes of labels, as JSON, that an event repeats; with more it says that they are left out.
+/// The rest of an event is below a kilobyte.
+const METADATA_MAX: usize = holm_store::PAYLOAD_MAX / 2;
+
 /// What happened to a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Happened {
@@ -33,7 +37,7 @@ impl Engine {
         if what.is_empty() || self.inner.settings.webhooks.is_empty() {
             return Ok(Vec::new());
         }
-        let payload = json!({
+        let mut payload = json!({
             "sandbox_id": record.id,
             "name": record.name,
             "size": record.size.as_str(),
@@ -45,6 +49,11 @@ impl Engine {
             "ended_reason": record.ended.map(|ended| ended.reason.as_str()),
             "metadata": record.metadata,
         });
+        // An event goes into the transaction of what it tells, and must never be what stops that.
+        if payload["metadata"].to_string().len() > METADATA_MAX {
+            payload["metadata"] = Value::Null;
+            payload["metadata_left_out"] = true.into();
+        }
         let mut events = Vec::new();
         for (what, after) in what.iter().zip(0..) {
             let mut these = self.events_of(what.kind(), record.account_id, &payload)?;

@@ -131,7 +131,10 @@ impl Engine {
         let result = self.extend(id, additional).await;
         let expires_at = result.as_ref().ok().and_then(|view| view.expires_at);
         let detail = json!({"expires_at": expires_at.map(|at| at.to_string())});
-        self.audit_result("sandbox.extend", Some(id.to_string()), &result, detail);
+        // What is not there is nobody's doing, and could be asked for without end.
+        if !result.as_ref().is_err_and(|error| error.kind == crate::ErrorKind::NotFound) {
+            self.audit_result("sandbox.extend", Some(id.to_string()), &result, detail);
+        }
         result
     }
 

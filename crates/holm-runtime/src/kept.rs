@@ -93,16 +93,20 @@ impl Kept {
 }
 
 /// Everything that is kept in a directory: the file, and what it says unless it is of another form
-/// or not whole.
+/// or not whole. What cannot be read at this moment is an error: who takes it for nothing would end
+/// sandboxes that run.
 pub(crate) fn all(dir: &Path) -> io::Result<Vec<(PathBuf, Option<Kept>)>> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(dir)? {
+    let entries = match std::fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+        entries => entries?,
+    };
+    for entry in entries {
         let path = entry?.path();
-        let kept = std::fs::read(&path)
+        let text = std::fs::read(&path)?;
+        let kept = serde_json::from_slice(&text)
             .ok()
-            .filter(|_| !is_draft(&path))
-            .and_then(|text| serde_json::from_slice(&text).ok())
-            .filter(|kept: &Kept| kept.version == VERSION);
+            .filter(|kept: &Kept| kept.version == VERSION && !is_draft(&path));
         found.push((path, kept));
     }
     Ok(found)

@@ -153,7 +153,7 @@ pub const ALLOWED_ORIGINS: EnvVar = EnvVar {
 pub const WEBHOOK_URLS: EnvVar = EnvVar {
     name: "HOLM_WEBHOOK_URLS",
     aliases: &[],
-    commands: &["serve", "config"],
+    commands: &["serve", "drain", "config"],
     flag: None,
     doc: "URLs that are told what happens to sandboxes and balances, with commas between. They may \
           hold secrets and are never logged.",
@@ -163,7 +163,7 @@ pub const WEBHOOK_URLS: EnvVar = EnvVar {
 pub const WEBHOOK_SECRETS: EnvVar = EnvVar {
     name: "HOLM_WEBHOOK_SECRETS",
     aliases: &[],
-    commands: &["serve", "config"],
+    commands: &["serve", "drain", "config"],
     flag: None,
     doc: "What signs the messages to `HOLM_WEBHOOK_URLS`: `whsec_` and 24 to 64 random bytes in \
           base64; one for all, or one for each with commas between. Never logged.",

@@ -264,3 +264,35 @@ async fn what_is_too_old_is_given_up() {
     assert_eq!(receivers.attempts("forgotten"), 0);
     assert_eq!(receivers.kinds("down"), Vec::<String>::new());
 }
+
+/// An event is part of what it tells, and so could stop it.
+#[tokio::test]
+async fn labels_that_no_event_can_repeat_stop_nothing() {
+    let service = service(&["one"]);
+    let (_, user) = service.tenant().await;
+    let receivers = Receivers::new(&[]);
+    let webhooks = service.engine.webhooks_start(Arc::clone(&receivers) as _, rules());
+    let most = 64 << 10;
+    // Plain ones at each edge, and such that JSON makes longer.
+    let labels = [
+        "x".repeat(most - 1),
+        "x".repeat(most - 400),
+        "x".repeat(most / 2),
+        "\n".repeat(most / 2),
+        "\u{1}".repeat(most - 1),
+    ];
+    for label in &labels {
+        let metadata = [("a".to_owned(), label.clone())].into();
+        let request = CreateSandbox { metadata, ..CreateSandbox::default() };
+        let id = user.sandbox_create(request).await.unwrap().id;
+        user.sandbox_extend(&id, Duration::from_secs(60)).await.unwrap();
+        user.sandbox_destroy(&id).await.unwrap();
+    }
+    hears(&receivers, "one", LIFE.len() * labels.len()).await;
+    assert_eq!(receivers.kinds("one"), LIFE.repeat(labels.len()));
+    for message in receivers.heard("one") {
+        let data = &message.body["data"];
+        assert!(data["metadata"].is_null() && data["metadata_left_out"] == true, "{data}");
+    }
+    webhooks.stop().await;
+}

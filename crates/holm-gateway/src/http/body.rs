@@ -72,8 +72,24 @@ impl Intake {
     ///
     /// # Errors
     /// When it is over a bound, or breaks off.
-    pub async fn take(&self, head: &Parts, mut body: Incoming) -> Result<Bytes, BodyError> {
-        let limit = self.limits.body_bytes;
+    pub async fn take(&self, head: &Parts, body: Incoming) -> Result<Bytes, BodyError> {
+        self.take_within(self.limits.body_bytes, head, body).await
+    }
+
+    /// The whole body of a request that has to be short; it takes no room of large ones.
+    ///
+    /// # Errors
+    /// When it is over a bound, or breaks off.
+    pub async fn take_small(&self, head: &Parts, body: Incoming) -> Result<Bytes, BodyError> {
+        self.take_within(self.limits.small_body, head, body).await
+    }
+
+    async fn take_within(
+        &self,
+        limit: usize,
+        head: &Parts,
+        mut body: Incoming,
+    ) -> Result<Bytes, BodyError> {
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         let exact = body.size_hint().exact().is_some();
         let reading = async {
@@ -84,7 +100,8 @@ impl Intake {
                 }
                 return Err(BodyError::TooLong(limit));
             }
-            let _room = match exact && announced <= self.limits.small_body {
+            let small = self.limits.small_body;
+            let _room = match limit <= small || (exact && announced <= small) {
                 true => None,
                 false => Some(
                     timeout(self.limits.body_silence, self.large.acquire())

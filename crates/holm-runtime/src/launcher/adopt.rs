@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::slot::Slot;
 use super::{Launcher, watch};
-use crate::failure::Failure;
+use crate::failure::{Attempt as _, Failure};
 use crate::helper;
 use crate::ids::{self, IdMap};
 use crate::instance::Former;
@@ -19,7 +19,8 @@ impl Launcher<'_> {
         for number in 0..self.host.former.len() {
             let Some(former) = self.host.former[number].take() else { continue };
             let mut names = BTreeSet::new();
-            for (path, kept) in kept::all(&former.kept_dir()).unwrap_or_default() {
+            let kept = kept::all(&former.kept_dir()).tried("read what is kept of sandboxes")?;
+            for (path, kept) in kept {
                 match (name_of(&path), kept) {
                     (Some(name), Some(kept)) => {
                         names.insert(name.clone());
@@ -48,11 +49,17 @@ impl Launcher<'_> {
     ) -> Result<(), Failure> {
         let process = kept.init.filter(|_| kept.is_of_this_boot());
         let init = process.and_then(kept::Init::open).filter(|init| !watch::is_gone(init));
-        if let IdMap::Range { start } = kept.ids {
-            // Whose ids somebody else has by now goes on all the same.
-            let _ = self.host.ranges.take_over(ids::LOCK_DIR.as_ref(), start);
-        }
+        let ids_are_ours = match kept.ids {
+            IdMap::Range { start } => {
+                self.host.ranges.take_over(ids::LOCK_DIR.as_ref(), start).is_ok()
+            }
+            IdMap::Subordinate { .. } | IdMap::Single { .. } => false,
+        };
         let mut slot = Slot::kept(name, kept, init);
+        if !ids_are_ours {
+            // Whose ids somebody else has by now goes on all the same, but has none to give back.
+            slot.range = None;
+        }
         slot.former = Some(former);
         slot.record = Some(path.to_owned());
         self.host.use_cpus(&slot.cpus);

@@ -170,7 +170,9 @@ impl Slot {
         let mut kept = Kept::new(self.shape, self.ids, self.group.clone(), socket.clone());
         kept.cpus.clone_from(&self.cpus);
         // One that is gone by now is nothing to look for.
-        kept.init = self.init_pid.and_then(Init::of);
+        // Asked last: while it is not gone, the number is its own.
+        let lives = |_: &Init| !self.init.as_ref().is_some_and(super::watch::is_gone);
+        kept.init = self.init_pid.and_then(Init::of).filter(lives);
         kept.sandbox = self.sandbox.clone().filter(|_| runs);
         kept.write(record).tried("keep what a sandbox is")
     }

@@ -1,7 +1,7 @@
 //! Settings of `holm drain`.
 
 use super::service::{self, Base};
-use super::{HostSettings, limits};
+use super::{HostSettings, limits, webhooks};
 use crate::cli::DrainArgs;
 use crate::env_vars::{self, Environment};
 use crate::exit::Failure;
@@ -34,7 +34,9 @@ impl DrainSettings {
         if environment.get(env_vars::LOG).is_none() {
             host.log = "warn".to_owned();
         }
-        let engine = limits::engine(&layers)?;
+        let mut engine = limits::engine(&layers)?;
+        // Nobody tells them now; the next start of the service does.
+        engine.webhooks = webhooks::webhooks(&layers, environment)?.names();
         Ok(Self { host, database, engine, log_colours: Paint::stderr(environment).is_on() })
     }
 }

@@ -148,15 +148,17 @@ pub(super) fn wrong(setting: &Setting, origin: &Origin, what: &str, text: &str) 
 
 fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    match authority.rsplit_once('@') {
-        Some((user, host)) => {
+    // A password may hold everything, and may also be in the query.
+    let (user, rest) =
+        rest.rsplit_once('@').map_or((None, rest), |(user, rest)| (Some(user), rest));
+    let place = rest.split('?').next().unwrap_or_default();
+    match user {
+        Some(user) => {
             let user =
                 user.split_once(':').map_or(user.to_owned(), |(user, _)| format!("{user}:…"));
-            format!("{scheme}://{user}@{host}{path}")
+            format!("{scheme}://{user}@{place}")
         }
-        // A password may also be in the query.
-        None => url.split('?').next().unwrap_or_default().to_owned(),
+        None => format!("{scheme}://{place}"),
     }
 }
 
@@ -171,5 +173,8 @@ mod tests {
         check("postgres://h/d", "postgres://h/d");
         check("postgres://u@h/d", "postgres://u@h/d");
         check("postgres://u:x@y@h:1/d", "postgres://u:…@h:1/d");
+        check("postgres://u:x/y?z@h:1/d", "postgres://u:…@h:1/d");
+        check("postgres://u@h/d?password=x", "postgres://u@h/d");
+        check("postgres://h/d?password=x", "postgres://h/d");
     }
 }

@@ -122,7 +122,7 @@ impl McpFace {
             }
         };
         match head.method {
-            Method::POST => match self.intake.take(&head, body).await {
+            Method::POST => match self.body(&caller, &head, body).await {
                 Ok(body) => self.post(&caller, &head, body).await,
                 Err(error) => refused_body(error),
             },
@@ -131,6 +131,19 @@ impl McpFace {
                 let error = json!({"error": "method not allowed; there is no stream to GET here"});
                 reply::with(reply::json(405, &error), "allow", ALLOW)
             }
+        }
+    }
+
+    /// What needs no key is short: who has none takes no room from those who have one.
+    async fn body(
+        &self,
+        caller: &Caller,
+        head: &Parts,
+        body: Incoming,
+    ) -> Result<Bytes, BodyError> {
+        match caller {
+            Caller::Keyless => self.intake.take_small(head, body).await,
+            Caller::Known(_) => self.intake.take(head, body).await,
         }
     }
 
