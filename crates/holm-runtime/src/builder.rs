@@ -142,10 +142,22 @@ fn act_as(user: u32) -> Result<(), Failure> {
     use rustix::thread::{CapabilitySets, Uid, capabilities, set_capabilities};
     let (real, effective) = (rustix::process::getuid(), Uid::from_raw(user));
     let now = capabilities(None).tried("ask for capabilities")?;
-    rustix::thread::set_thread_res_uid(real, effective, Uid::ROOT).tried("change the user")?;
+    rustix::thread::set_thread_res_uid(real, effective, Uid::ROOT).map_err(not_another_user)?;
     set_capabilities(None, CapabilitySets { effective: now.permitted, ..now })
         .tried("keep the capabilities")?;
     die_with_launcher()
+}
+
+fn not_another_user(errno: Errno) -> Failure {
+    let failure = match errno {
+        Errno::PERM => Failure::of(
+            DriverErrorKind::IsolationUnavailable,
+            "The host does not let this root act as the user of a sandbox; inside a container, holm \
+             needs one that may do so (CAP_SETUID) and may mount (CAP_SYS_ADMIN).",
+        ),
+        _ => Failure::internal(""),
+    };
+    failure.because(format!("change the user: {errno}"))
 }
 
 fn die_with_launcher() -> Result<(), Failure> {
