@@ -32,6 +32,9 @@ const OPEN_FILES: u64 = 1 << 20;
 
 /// Most queued signals of a user inside: all sandboxes of an ordinary user share that user's.
 const PENDING_SIGNALS: u64 = 8192;
+/// Bytes of message queues for each user inside: the kernel counts them against the maker of the user
+/// namespace as well, who has 800 KiB for all of its sandboxes where that is an ordinary user.
+const QUEUE_BYTES: u64 = 128 << 10;
 
 /// What the kernel counts by user and an ordinary user's sandboxes share with that user: they get a
 /// part, so that the user's own programs still work.
@@ -75,6 +78,7 @@ pub(super) fn privileges(cpus: &[usize]) -> Result<(), Failure> {
     limit(Resource::Core, 0, 1)?;
     limit(Resource::Nofile, 65_536, OPEN_FILES)?;
     limit(Resource::Sigpending, PENDING_SIGNALS, PENDING_SIGNALS)?;
+    limit(Resource::Msgqueue, QUEUE_BYTES, QUEUE_BYTES)?;
     drop_capabilities()
 }
 
