@@ -152,6 +152,9 @@ impl Engine {
         reference: Option<String>,
     ) -> Result<Entry, Error> {
         self.caller.needs(KeyScope::Admin)?;
+        if reference.iter().any(|text| text.chars().any(char::is_control)) {
+            return Err(Error::invalid("reference must hold no control characters"));
+        }
         let detail = json!({"amount": amount, "reference": reference});
         let credit = Credit { account_id, kind, amount, reference };
         let added = self.inner.store.ledger_add(credit).await.map_err(Error::from);

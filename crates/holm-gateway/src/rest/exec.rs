@@ -152,7 +152,6 @@ impl Output for ExecAnswer {
             schema::of::<ErrorBody>(generator),
         ];
         let events = json!({
-            "type": "string",
             "description": "Server-sent events, each with JSON as its data: `stdout` and `stderr` \
                 (ExecText), `exit` (ExecExit), `error` (Error). Comments keep a silent stream \
                 alive.",
