@@ -11,6 +11,8 @@ use crate::{Engine, Error};
 
 /// Most characters of a name.
 const MAX_NAME: usize = 64;
+/// Most characters of a reference.
+const MAX_REFERENCE: usize = 255;
 
 /// Request of `account_create`.
 #[derive(Debug, Clone, Default)]
@@ -27,6 +29,17 @@ pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     if length == 0 || length > MAX_NAME || name.chars().any(char::is_control) {
         return Err(Error::invalid(format!(
             "name must have 1 to {MAX_NAME} characters and no control characters"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a reference that nobody could read or find again.
+fn check_reference(reference: &str) -> Result<(), Error> {
+    let length = reference.chars().count();
+    if length == 0 || length > MAX_REFERENCE || reference.chars().any(char::is_control) {
+        return Err(Error::invalid(format!(
+            "reference must have 1 to {MAX_REFERENCE} characters and no control characters"
         )));
     }
     Ok(())
@@ -152,9 +165,7 @@ impl Engine {
         reference: Option<String>,
     ) -> Result<Entry, Error> {
         self.caller.needs(KeyScope::Admin)?;
-        if reference.iter().any(|text| text.chars().any(char::is_control)) {
-            return Err(Error::invalid("reference must hold no control characters"));
-        }
+        reference.as_deref().map_or(Ok(()), check_reference)?;
         let detail = json!({"amount": amount, "reference": reference});
         let credit = Credit { account_id, kind, amount, reference };
         let added = self.inner.store.ledger_add(credit).await.map_err(Error::from);
