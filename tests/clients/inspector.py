@@ -2,8 +2,8 @@
 
 The Inspector starts one server for each call, and a sandbox ends with the server that made it, so
 each step of the flow is a call that needs nothing of the one before; `mcpdo.py` goes the whole way
-over one connection. A script longer than one argument of a program may be (128 KiB) cannot be sent
-this way.
+over one connection. A script longer than one argument of a program may be (128 KiB) goes by
+`inspector_web.py`.
 """
 
 import json

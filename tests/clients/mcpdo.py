@@ -1,7 +1,7 @@
 """Drives `holm mcp` with `mcpdo`, the MCP Inspector's program that connects once for many calls.
 
 The whole way of an agent over one connection. `mcpdo` takes a call as one argument, which Linux
-bounds at 128 KiB: the line of 3 MB of the other clients cannot be sent this way.
+bounds at 128 KiB: the line of 3 MB goes by `inspector_web.py`.
 """
 
 import json
