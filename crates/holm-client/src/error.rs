@@ -37,13 +37,6 @@ impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
-
-    /// True where nothing of the request was sent, so that sending it again cannot do it twice.
-    #[must_use]
-    pub fn is_before_sending(&self) -> bool {
-        use ErrorKind::{Forbidden, Proxy, Tls, Unreachable};
-        matches!(self.kind, Unreachable | Tls | Proxy | Forbidden)
-    }
 }
 
 impl fmt::Display for Error {

@@ -13,6 +13,7 @@
 //! | [`retry`] | what is sent again, and when |
 //! | [`sse`] | streams of events |
 //! | [`mcp`] | a session with the service's MCP endpoint |
+//! | [`rest`] | the service's REST, for administrators |
 //! | [`webhook`], [`public`] | signed messages to other people's servers |
 //!
 //! Knows nothing of the engine.
@@ -28,6 +29,7 @@ pub mod pool;
 pub mod proxy;
 pub mod public;
 pub mod response;
+pub mod rest;
 pub mod retry;
 pub mod sse;
 pub mod tls;
@@ -40,6 +42,7 @@ pub use error::{Error, ErrorKind};
 pub use key::ApiKey;
 pub use proxy::Proxies;
 pub use response::Response;
+pub use rest::Rest;
 pub use tls::Roots;
 pub use url::{Url, UrlError};
 

@@ -92,6 +92,18 @@ pub enum KeyStatus {
     Revoked,
 }
 
+impl KeyStatus {
+    /// Its stable name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+        }
+    }
+}
+
 impl Key {
     /// Whether it works at `now`.
     #[must_use]

@@ -173,27 +173,29 @@ pub const WEBHOOK_SECRETS: EnvVar = EnvVar {
 pub const URL: EnvVar = EnvVar {
     name: "HOLM_URL",
     aliases: &["ABX_SANDBOX_BASE_URL"],
-    commands: &["mcp"],
+    commands: &["mcp", "account", "key"],
     flag: Some("--local"),
     doc: "URL of a holm service to use instead of the embedded engine, with or without `/mcp` or \
-          `/v1/mcp` at its end. `--local` ignores it.",
+          `/v1/mcp` at its end. `--local` ignores it. `account` and `key` work through that service; \
+          a flag that names the database ignores it, `--url` overrides it.",
 };
 
 /// A service's key.
 pub const API_KEY: EnvVar = EnvVar {
     name: "HOLM_API_KEY",
     aliases: &["ABX_SANDBOX_API_KEY", "AAS_API_KEY"],
-    commands: &["mcp"],
+    commands: &["mcp", "account", "key"],
     flag: Some("--local"),
     doc: "Key of the service at `HOLM_URL`. A key without a URL is refused, because no service's \
-          address is built in; `--local` ignores it. Never logged, never passed into a sandbox.",
+          address is built in; `--local` ignores it. `account` and `key` need an administrator's; without a URL they \
+          ignore it, `--key-file` overrides it. Never logged, never passed into a sandbox.",
 };
 
 /// Certificates to trust besides the system's.
 pub const CA_FILE: EnvVar = EnvVar {
     name: "HOLM_CA_FILE",
     aliases: &[],
-    commands: &["mcp", "serve"],
+    commands: &["mcp", "serve", "account", "key"],
     flag: None,
     doc: "File with certificates (PEM) of an authority to trust besides those of the system: for \
           the service at `HOLM_URL`, and for webhooks.",
@@ -203,7 +205,7 @@ pub const CA_FILE: EnvVar = EnvVar {
 pub const SSL_CERT_FILE: EnvVar = EnvVar {
     name: "SSL_CERT_FILE",
     aliases: &[],
-    commands: &["mcp", "serve"],
+    commands: &["mcp", "serve", "account", "key"],
     flag: None,
     doc: "File with certificates (PEM) to trust in place of those of the system.",
 };
@@ -212,7 +214,7 @@ pub const SSL_CERT_FILE: EnvVar = EnvVar {
 pub const HTTPS_PROXY: EnvVar = EnvVar {
     name: "HTTPS_PROXY",
     aliases: &["https_proxy"],
-    commands: &["mcp"],
+    commands: &["mcp", "account", "key"],
     flag: None,
     doc: "Proxy to a service whose URL begins with `https://`, such as \
           `http://proxy.example.com:3128`. Services on this machine are reached directly.",
@@ -222,7 +224,7 @@ pub const HTTPS_PROXY: EnvVar = EnvVar {
 pub const HTTP_PROXY: EnvVar = EnvVar {
     name: "HTTP_PROXY",
     aliases: &["http_proxy"],
-    commands: &["mcp"],
+    commands: &["mcp", "account", "key"],
     flag: None,
     doc: "The same for `http://`.",
 };
@@ -231,7 +233,7 @@ pub const HTTP_PROXY: EnvVar = EnvVar {
 pub const NO_PROXY: EnvVar = EnvVar {
     name: "NO_PROXY",
     aliases: &["no_proxy"],
-    commands: &["mcp"],
+    commands: &["mcp", "account", "key"],
     flag: None,
     doc: "Hosts, ends of hosts, addresses and networks that are reached without a proxy, with \
           commas between; `*` is all.",

@@ -46,8 +46,7 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 }
 
 /// A table: a head, and columns as wide as they must be.
-#[must_use]
-pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let head: Vec<String> = head.iter().map(ToString::to_string).collect();
     let lines = || std::iter::once(&head).chain(rows);
     let wide = |column: usize| {
@@ -63,6 +62,17 @@ pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// Prints rows as a table.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_rows(
+    head: &[&str],
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> Result<(), Failure> {
+    print(&table(head, &rows.into_iter().collect::<Vec<_>>()))
 }
 
 /// Prints a failure to standard error.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use holm_engine::{AccountId, ErrorKind, Key, KeyId, KeyScope, KeyStatus, NewKey};
+use holm_engine::{AccountId, ErrorKind, Key, KeyId, KeyScope, NewKey};
 use hyper::Method;
 use jiff::Timestamp;
 use schemars::{JsonSchema, json_schema};
@@ -138,11 +138,7 @@ pub struct KeyList {
 
 impl From<Key> for KeyShown {
     fn from(key: Key) -> Self {
-        let status = match key.status(Timestamp::now()) {
-            KeyStatus::Active => "active",
-            KeyStatus::Expired => "expired",
-            KeyStatus::Revoked => "revoked",
-        };
+        let status = key.status(Timestamp::now()).as_str();
         Self {
             id: key.id,
             account_id: key.account_id,

@@ -76,4 +76,5 @@ const EXAMPLES: &str = "\
 Examples:
   holm account create ci --max-sandboxes 5
   holm account topup ci 10 --reference invoice-17
-  holm account list --json";
+  holm account list --json
+  HOLM_API_KEY=$(cat ops.key) holm account list --url https://holm.example.com";

@@ -76,14 +76,16 @@ pub enum Command {
     Serve(ServeArgs),
     /// Make and list the accounts of a service, and pay money in
     ///
-    /// Works on the database itself, so the service may run or not. What is done counts for a
-    /// running one at once.
+    /// Works on the database itself, so the service may run or not; what is done counts for a
+    /// running one at once. With --url, or where HOLM_URL is set, works through the service there,
+    /// with an administrator's key.
     #[command(verbatim_doc_comment)]
     Account(AccountArgs),
     /// Make, list and revoke the API keys of a service
     ///
-    /// Works on the database itself, so the service may run or not. A key that is revoked is
-    /// refused by a running one from the next request on.
+    /// Works on the database itself, so the service may run or not. With --url, or where HOLM_URL is
+    /// set, works through the service there, with an administrator's key. A key that is revoked is
+    /// refused from the next request on.
     #[command(verbatim_doc_comment)]
     Key(KeyArgs),
     /// Print what is in force for `holm serve`, and where each value comes from

@@ -27,6 +27,14 @@ pub struct AdminArgs {
     #[command(flatten)]
     pub service: ServiceArgs,
 
+    /// Work through the service at this URL, not on the database (default: HOLM_URL, if it is set)
+    #[arg(long, value_name = "URL", conflicts_with_all = ["data_dir", "config", "database"])]
+    pub url: Option<String>,
+
+    /// File with an administrator's key for that service (default: the key in HOLM_API_KEY)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["data_dir", "config", "database"])]
+    pub key_file: Option<PathBuf>,
+
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -17,11 +17,8 @@ pub(super) fn run(settings: &ServeSettings, json: bool) -> Result<u8, Failure> {
         output::print_json(&Report { settings: &settings.in_force })?;
         return Ok(exit::SUCCESS);
     }
-    let rows: Vec<Vec<String>> = settings
-        .in_force
-        .iter()
-        .map(|row| vec![row.key.clone(), row.value.clone(), row.from.clone()])
-        .collect();
-    output::print(&output::table(&["SETTING", "VALUE", "FROM"], &rows))?;
+    let rows = settings.in_force.iter();
+    let rows = rows.map(|row| vec![row.key.clone(), row.value.clone(), row.from.clone()]);
+    output::print_rows(&["SETTING", "VALUE", "FROM"], rows)?;
     Ok(exit::SUCCESS)
 }

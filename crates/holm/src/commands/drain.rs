@@ -21,17 +21,14 @@ pub(super) fn run(settings: &DrainSettings) -> Result<u8, Failure> {
     options.blanks = 0;
     let driver = LinuxDriver::start(options).map_err(|error| host::driver_failure(&error))?;
     let left = driver.left_over().len();
-    let event_loop = host::event_loop()?;
-    let drained = event_loop.block_on(async {
+    host::block_on(async {
         let store = settings.database.open(&place).await?;
         let engine = Engine::with_store(Arc::new(driver), engine_settings, Arc::clone(&store));
         engine.start().await.map_err(|error| host::engine_failure(&error))?;
         engine.shutdown().await;
         store.close().await;
         Ok(())
-    });
-    event_loop.shutdown_background();
-    drained?;
+    })?;
     output::print(&match left {
         0 => "no sandbox was running\n".to_owned(),
         1 => "ended 1 sandbox\n".to_owned(),

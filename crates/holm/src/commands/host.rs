@@ -51,12 +51,16 @@ pub(crate) fn start_log(settings: &HostSettings, colours: bool) -> Result<(), Fa
     started.map_err(|error| Failure::new(format!("cannot start the log: {error}")))
 }
 
-/// The event loop: one thread, because the work is done by other processes.
-pub(crate) fn event_loop() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Builder::new_current_thread()
+/// Runs a command's work on an event loop: one thread, because the work is done by other processes.
+/// What still waits in a thread at its end, such as a read of standard input, is left behind.
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let event_loop = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::new(format!("cannot start the event loop: {error}")))
+        .map_err(|error| Failure::new(format!("cannot start the event loop: {error}")))?;
+    let result = event_loop.block_on(work);
+    event_loop.shutdown_background();
+    result
 }
 
 /// A driver that did not start, with what mends it.

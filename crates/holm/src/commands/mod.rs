@@ -13,7 +13,7 @@ mod serve;
 mod signals;
 mod version;
 
-pub(crate) use host::{data_dir, engine_failure, event_loop, start_log};
+pub(crate) use host::{block_on, data_dir, engine_failure, start_log};
 
 use crate::cli::{Cli, Command};
 use crate::env_vars::Environment;

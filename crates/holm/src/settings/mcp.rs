@@ -39,7 +39,7 @@ impl McpSettings {
             Some(remote) if arguments.max_sandboxes.is_some() => {
                 return Err(Failure::usage(format!(
                     "--max-sandboxes is of the embedded engine, but {} names a service",
-                    remote.url_variable
+                    remote.url_from
                 ))
                 .hint("give --local for the embedded engine, or leave the flag out"));
             }

@@ -18,7 +18,7 @@ mod service;
 pub mod table;
 mod webhooks;
 
-pub use admin::AdminSettings;
+pub use admin::{AdminSettings, AdminTarget};
 pub use doctor::DoctorSettings;
 pub use drain::DrainSettings;
 pub use host::{HostSettings, LogFormat};

@@ -27,6 +27,20 @@ pub fn show(micros: i64) -> String {
     format!("{sign}{}.{part:0<2}", micros / unit)
 }
 
+/// An amount in the currency's units, as the service's REST has it.
+#[must_use]
+#[allow(clippy::cast_precision_loss, reason = "exact up to nine thousand million units")]
+pub fn in_units(micros: i64) -> f64 {
+    micros as f64 / 1e6
+}
+
+/// The reverse of [`in_units`].
+#[must_use]
+#[allow(clippy::cast_possible_truncation, reason = "rounded; beyond the ends it is the end")]
+pub fn of_units(units: f64) -> i64 {
+    (units * 1e6).round() as i64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,11 +50,13 @@ mod tests {
         let check = |text: &str, micros: i64, shown: &str| {
             assert_eq!(read(text), Some(micros), "{text}");
             assert_eq!(show(micros), shown, "{text}");
+            assert_eq!(of_units(in_units(micros)), micros, "{text}");
         };
         check("10", 10_000_000, "10.00");
         check("2.50", 2_500_000, "2.50");
         check("0.000001", 1, "0.000001");
         check("007.1", 7_100_000, "7.10");
+        check("999999999.999999", 999_999_999_999_999, "999999999.999999");
         assert_eq!(show(-1_500_000), "-1.50");
         for wrong in ["", ".", "1.", ".5", "-1", "+1", "1,5", "1e3", "0.0000001", "9999999999999"] {
             assert_eq!(read(wrong), None, "{wrong}");

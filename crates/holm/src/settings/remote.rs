@@ -1,4 +1,6 @@
-//! Where a service is and how it is reached, by the environment.
+//! Where a service is and how it is reached.
+
+use std::path::Path;
 
 use holm_client::{ApiKey, Options, Proxies, Roots, Url};
 
@@ -10,10 +12,10 @@ use crate::exit::Failure;
 pub struct RemoteSettings {
     /// For the client.
     pub options: Options,
-    /// The variable that the key came from.
-    pub key_variable: &'static str,
-    /// The variable that the URL came from.
-    pub url_variable: &'static str,
+    /// The variable or flag that the key came from, or would come from.
+    pub key_from: &'static str,
+    /// The variable or flag that the URL came from.
+    pub url_from: &'static str,
 }
 
 impl RemoteSettings {
@@ -23,7 +25,7 @@ impl RemoteSettings {
     /// When there is a key and no service, a service elsewhere and no key, or a value is wrong.
     pub fn resolve(environment: &Environment) -> Result<Option<Self>, Failure> {
         let key = environment.get(env_vars::API_KEY);
-        let Some((url_variable, url)) = environment.get(env_vars::URL) else {
+        let Some((url_from, url)) = environment.get(env_vars::URL) else {
             return match key {
                 None => Ok(None),
                 Some((name, _)) => Err(Failure::new(format!(
@@ -33,31 +35,80 @@ impl RemoteSettings {
                 ))),
             };
         };
-        let wrong = |error| Failure::new(format!("{url_variable} {error}"));
-        let url = Url::service(&super::text(url_variable, url)?).map_err(wrong)?;
-        let key_variable = key.map_or(env_vars::API_KEY.name, |(name, _)| name);
-        let key = match key {
+        let mut options = options(url_from, &super::text(url_from, url)?, environment)?;
+        let key_from = match key {
             Some((name, value)) => {
-                let wrong = |error| Failure::new(format!("{name}: {error}"));
-                Some(ApiKey::new(&super::text(name, value)?).map_err(wrong)?)
+                options.key = Some(read_key(name, &super::text(name, value)?)?);
+                name
             }
             // A service on this machine may let everybody in; the command asks it.
-            None if url.is_loopback() => None,
-            None => return Err(no_key(url_variable)),
+            None if options.url.is_loopback() => env_vars::API_KEY.name,
+            None => return Err(no_key(url_from)),
         };
-        let mut options = Options::new(url);
-        options.key = key;
-        options.roots = roots(environment);
-        options.proxies = proxies(environment)?;
-        Ok(Some(Self { options, key_variable, url_variable }))
+        Ok(Some(Self { options, key_from, url_from }))
     }
+
+    /// The service that an administrator names by a flag, else the environment; nothing where
+    /// neither does. The key is in a file, else in the environment.
+    ///
+    /// # Errors
+    /// When there is no key, or a value is wrong.
+    pub fn administered(
+        url: Option<&str>,
+        key_file: Option<&Path>,
+        environment: &Environment,
+    ) -> Result<Option<Self>, Failure> {
+        let mut options = match (url, environment.get(env_vars::URL)) {
+            (Some(url), _) => ("--url", options("--url", url, environment)?),
+            (None, Some((name, url))) => {
+                (name, options(name, &super::text(name, url)?, environment)?)
+            }
+            (None, None) => return Ok(None),
+        };
+        let key_from = match (key_file, environment.get(env_vars::API_KEY)) {
+            (Some(file), _) => {
+                let text = std::fs::read_to_string(file).map_err(|error| {
+                    Failure::new(format!("the key file {}: {error}", file.display()))
+                })?;
+                options.1.key = Some(read_key("--key-file", &text)?);
+                "--key-file"
+            }
+            (None, Some((name, value))) => {
+                options.1.key = Some(read_key(name, &super::text(name, value)?)?);
+                name
+            }
+            (None, None) => {
+                return Err(Failure::new(format!(
+                    "{} names a service, which needs an administrator's key, and {} is not set",
+                    options.0,
+                    env_vars::API_KEY.name
+                ))
+                .hint("set it, give --key-file, or work on the database itself with --data-dir"));
+            }
+        };
+        let (url_from, options) = options;
+        Ok(Some(Self { options, key_from, url_from }))
+    }
+}
+
+/// The way to the service at a URL, without a key yet.
+fn options(from: &str, url: &str, environment: &Environment) -> Result<Options, Failure> {
+    let url = Url::service(url).map_err(|error| Failure::new(format!("{from} {error}")))?;
+    let mut options = Options::new(url);
+    options.roots = roots(environment);
+    options.proxies = proxies(environment)?;
+    Ok(options)
+}
+
+fn read_key(from: &str, text: &str) -> Result<ApiKey, Failure> {
+    ApiKey::new(text).map_err(|error| Failure::new(format!("{from}: {error}")))
 }
 
 /// The one line for a key that is required and not there.
 #[must_use]
-pub fn no_key(url_variable: &str) -> Failure {
+pub fn no_key(url_from: &str) -> Failure {
     Failure::new(format!(
-        "{url_variable} names a service that needs a key, and {} is not set",
+        "{url_from} names a service that needs a key, and {} is not set",
         env_vars::API_KEY.name
     ))
 }
@@ -102,7 +153,7 @@ mod tests {
         ]);
         let settings = settings.unwrap().unwrap();
         assert_eq!(settings.options.url.origin(), "https://a.example");
-        assert_eq!(settings.key_variable, "AAS_API_KEY");
+        assert_eq!(settings.key_from, "AAS_API_KEY");
         assert!(!format!("{settings:?}").contains("x-marker-x"));
         assert!(resolve(&[]).unwrap().is_none());
         assert!(resolve(&[("HOLM_URL", ""), ("HOLM_API_KEY", "")]).unwrap().is_none());
@@ -123,6 +174,31 @@ mod tests {
         assert!(refused(&[url, ("HOLM_API_KEY", "x-marker-x y")]).contains("HOLM_API_KEY"));
         assert!(refused(&[url, key, ("https_proxy", "socks://x-marker-x")]).contains("PROXY"));
         assert!(refused(&[("HOLM_URL", "https://u:x-marker-x@a"), key]).contains("HOLM_URL"));
+    }
+
+    #[test]
+    fn an_administrator_names_service_and_key_by_flag_or_variable() {
+        let administered = |url: Option<&str>, file: Option<&Path>, pairs: &[(&str, &str)]| {
+            let environment = Environment::of(pairs.iter().copied());
+            RemoteSettings::administered(url, file, &environment)
+                .map(|found| found.map(|found| (found.url_from, found.key_from)))
+                .map_err(|failure| failure.message)
+        };
+        let (url, key) = (("HOLM_URL", "http://localhost:9000"), ("HOLM_API_KEY", "x-marker-x"));
+        assert_eq!(administered(None, None, &[]), Ok(None));
+        // A key alone may be there for other things.
+        assert_eq!(administered(None, None, &[key]), Ok(None));
+        assert_eq!(administered(None, None, &[url, key]), Ok(Some(("HOLM_URL", "HOLM_API_KEY"))));
+        let flag = Some("https://a.example");
+        assert_eq!(administered(flag, None, &[url, key]), Ok(Some(("--url", "HOLM_API_KEY"))));
+        for url in [&[url][..], &[("ABX_SANDBOX_BASE_URL", "https://b.example")]] {
+            let text = administered(None, None, url).expect_err("no key");
+            assert!(text.contains(url[0].0) && text.contains("HOLM_API_KEY"), "{text}");
+        }
+        let missing = administered(flag, Some(Path::new("/nonexistent/key")), &[key]);
+        assert!(missing.expect_err("no file").contains("/nonexistent/key"));
+        let wrong = administered(flag, None, &[("HOLM_API_KEY", "x-marker-x y")]);
+        assert!(!wrong.expect_err("no key").contains("marker"));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod administer;
 mod doctor;
 mod errors;
 mod help;

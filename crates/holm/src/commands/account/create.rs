@@ -1,26 +1,17 @@
 //! `holm account create`.
 
-use holm_engine::{AccountLimits, NewAccount};
-
-use super::view::View;
 use crate::cli::AccountCreateArgs;
-use crate::commands::host::engine_failure;
 use crate::exit::{self, Failure};
 use crate::output;
-use crate::service::administer;
+use crate::service::{NewAccount, administer};
 use crate::settings::AdminSettings;
 
 pub(super) fn run(settings: &AdminSettings, arguments: AccountCreateArgs) -> Result<u8, Failure> {
-    let limits = AccountLimits {
-        max_sandboxes: arguments.max_sandboxes,
-        max_lifetime: arguments.max_lifetime,
-    };
-    let request = NewAccount { name: arguments.name, limits };
-    let account = administer(settings, async |engine| {
-        engine.account_create(request).await.map_err(|error| engine_failure(&error))
-    })?;
+    let AccountCreateArgs { name, max_sandboxes, max_lifetime, .. } = arguments;
+    let new = NewAccount { name, max_sandboxes, max_lifetime };
+    let account = administer(settings, async |admin| admin.account_create(new).await)?;
     if settings.json {
-        output::print_json(&View::new(&account, 0, &settings.currency))?;
+        output::print_json(&account)?;
     } else {
         output::print(&format!("{}\n", account.id))?;
     }

@@ -3,7 +3,6 @@
 mod create;
 mod list;
 mod revoke;
-mod view;
 
 use crate::cli::{KeyAction, KeyArgs};
 use crate::env_vars::Environment;

@@ -1,10 +1,7 @@
 //! `holm key revoke`.
 
 use holm_engine::KeyId;
-use jiff::Timestamp;
 
-use super::view::View;
-use crate::commands::host::engine_failure;
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::service::administer;
@@ -15,11 +12,9 @@ pub(super) fn run(settings: &AdminSettings, key: &str) -> Result<u8, Failure> {
     let id: KeyId = key.parse().map_err(|error| {
         Failure::usage(format!("the key's id {error}")).hint("`holm key list` shows the ids")
     })?;
-    let revoked = administer(settings, async |engine| {
-        engine.key_revoke(id).await.map_err(|error| engine_failure(&error))
-    })?;
+    let revoked = administer(settings, async |admin| admin.key_revoke(id).await)?;
     if settings.json {
-        output::print_json(&View::new(&revoked, Timestamp::now()))?;
+        output::print_json(&revoked)?;
     } else {
         output::print(&format!("{id} is revoked\n"))?;
     }

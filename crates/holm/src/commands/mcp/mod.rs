@@ -19,29 +19,15 @@ use crate::settings::{McpEngine, McpSettings};
 
 pub(super) fn run(settings: McpSettings) -> Result<u8, Failure> {
     host::start_log(&settings.host, settings.log_colours)?;
-    let mut engine_settings = EngineSettings::default();
-    let driver = match &settings.engine {
-        McpEngine::Remote(_) => None,
+    match settings.engine {
+        McpEngine::Remote(service) => host::block_on(remote::serve(*service, settings.template)),
         McpEngine::Embedded(count) => {
-            if let Some(count) = count {
-                engine_settings.max_sandboxes = *count;
-            }
-            Some(host::driver(&settings.host, &engine_settings, Lifetime::Embedded)?)
+            let mut engine = EngineSettings::default();
+            engine.max_sandboxes = count.unwrap_or(engine.max_sandboxes);
+            let driver = host::driver(&settings.host, &engine, Lifetime::Embedded)?;
+            host::block_on(serve(driver, engine, settings.template))
         }
-    };
-    let event_loop = host::event_loop()?;
-    let result = event_loop.block_on(async {
-        match (settings.engine, driver) {
-            (McpEngine::Remote(service), _) => remote::serve(*service, settings.template).await,
-            (McpEngine::Embedded(_), Some(driver)) => {
-                serve(driver, engine_settings, settings.template).await
-            }
-            (McpEngine::Embedded(_), None) => unreachable!("made above"),
-        }
-    });
-    // A read of standard input that waits in a thread cannot be stopped, and nobody waits for it.
-    event_loop.shutdown_background();
-    result
+    }
 }
 
 async fn serve(

@@ -47,8 +47,7 @@ fn in_sandbox(settings: RunSettings) -> Result<u8, Failure> {
     options.forked_with = Some(crate::GUEST);
     // The launcher starts first and gets ready while the rest is set up here.
     let launching = LinuxDriver::launch(options).map_err(|error| host::driver_failure(&error))?;
-    let event_loop = host::event_loop()?;
-    event_loop.block_on(async {
+    host::block_on(async {
         // Before anything is made that would have to be removed again.
         let mut signals = Signals::catch()
             .map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;

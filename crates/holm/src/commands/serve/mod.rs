@@ -49,11 +49,8 @@ pub(super) fn run(settings: ServeSettings) -> Result<u8, Failure> {
         ..settings.engine.clone()
     };
     let driver = host::driver(&settings.host, &engine_settings, Lifetime::Detached)?;
-    let event_loop = host::event_loop()?;
     let ground = Ground { place, secret_is_new, driver, engine_settings, listener };
-    let result = event_loop.block_on(serve(ground, settings));
-    event_loop.shutdown_background();
-    result
+    host::block_on(serve(ground, settings))
 }
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {

@@ -27,10 +27,10 @@ pub(super) async fn serve(
     template: Option<String>,
 ) -> Result<u8, Failure> {
     let shutdown = super::shutdown()?;
-    let RemoteSettings { options, key_variable, url_variable } = settings;
+    let RemoteSettings { options, key_from, url_from } = settings;
     let client = Client::new(options).map_err(|error| Failure::new(error.to_string()))?;
     if !client.has_key() && needs_key(&client).await {
-        return Err(no_key(url_variable));
+        return Err(no_key(url_from));
     }
     let url = client.url();
     if client.has_key() && !url.is_tls() && !url.is_loopback() {
@@ -40,7 +40,7 @@ pub(super) async fn serve(
         );
     }
     let endpoint = Endpoint::new(client, "holm mcp", env!("CARGO_PKG_VERSION"));
-    let backend = backend::Remote::new(endpoint, key_variable, url_variable, template);
+    let backend = backend::Remote::new(endpoint, key_from, url_from, template);
     let (input, output) = (stdio::Input::new(), stdio::Output::new());
     super::code(mcp::serve_backend(backend, shutdown, MAX_CALLS, input, output).await)
 }
