@@ -1,5 +1,6 @@
 //! Messages between our own processes: JSON over a `SOCK_SEQPACKET` socket, with descriptors.
 
+use std::cell::RefCell;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -16,6 +17,12 @@ use serde::de::DeserializeOwned;
 const MAX_MESSAGE: usize = 64 * 1024;
 /// Most descriptors in one message.
 const MAX_FDS: usize = 32;
+
+thread_local! {
+    /// What a message is read into: once for each thread, because to make and clear it for every
+    /// message would take longer than the message.
+    static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; MAX_MESSAGE].into_boxed_slice());
+}
 
 /// One end of a socket.
 #[derive(Debug)]
@@ -93,12 +100,19 @@ impl Channel {
         &self,
         flags: RecvFlags,
     ) -> Result<Option<(T, Vec<OwnedFd>)>, Errno> {
-        let mut bytes = vec![0_u8; MAX_MESSAGE];
+        BUFFER.with_borrow_mut(|buffer| self.receive_into(buffer, flags))
+    }
+
+    fn receive_into<T: DeserializeOwned>(
+        &self,
+        bytes: &mut [u8],
+        flags: RecvFlags,
+    ) -> Result<Option<(T, Vec<OwnedFd>)>, Errno> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut attempt = || {
             rustix::io::retry_on_intr(|| {
-                let mut parts = [IoSliceMut::new(&mut bytes)];
+                let mut parts = [IoSliceMut::new(bytes)];
                 rustix::net::recvmsg(&self.fd, &mut parts, &mut control, flags)
             })
         };
