@@ -34,7 +34,7 @@ impl Service {
     fn start(holm: &Path, at: &Workspace) -> Result<Self> {
         let data = at.root.join("served");
         let mut child = Command::new(holm)
-            .args(["serve", "--port", "0", "--data-dir"])
+            .args(["serve", "--port", "0", "--on-stop", "end", "--data-dir"])
             .arg(&data)
             .env("HOLM_RUNTIME_DIR", at.root.join("run-served"))
             .stdout(Stdio::piped())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use holm_wire::client::{ClientError, Upload};
+use holm_wire::client::ClientError;
 use holm_wire::guest::ListTreeRequest;
 use tokio::time::timeout;
 
@@ -121,7 +121,7 @@ impl Engine {
         let sandbox = self.usable(id).await?;
         let guest = sandbox.guest()?.clone();
         let written = bytes.len() as u64;
-        let write = guest.write_file(path, user, mode, Upload::Whole(bytes));
+        let write = guest.write_file(path, user, mode, bytes);
         let answer = self.file_call(&sandbox, path, write).await?;
         Ok(FileWritten { path: shorten(&answer.path, MAX_PATH), bytes: written })
     }

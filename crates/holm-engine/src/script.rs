@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use holm_wire::client::{CallLimits, ClientError, GuestClient, Upload};
+use holm_wire::client::{CallLimits, ClientError, GuestClient};
 use holm_wire::connect::Code;
 use holm_wire::filesystem::PathRequest;
 use holm_wire::paths;
@@ -76,8 +76,7 @@ impl Engine {
         let deadline = self.inner.settings.file_deadline;
         let sandbox = Arc::clone(sandbox);
         let task = self.inner.tasks.spawn(async move {
-            let upload = Upload::Whole(code);
-            let write = script.guest.write_file(&script.path, script.owner, Some(0o600), upload);
+            let write = script.guest.write_file(&script.path, script.owner, Some(0o600), code);
             let written = tokio::select! {
                 biased;
                 written = timeout(deadline, write) => {

@@ -1,14 +1,11 @@
 //! Files on their way in and out of a sandbox, part by part: nothing of them is kept here, and
 //! whoever is slower sets the pace.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use holm_wire::client::{ClientError, FileBody, Upload as Sent};
-use holm_wire::guest;
-use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::command::user;
@@ -18,8 +15,6 @@ use crate::sandbox::Sandbox;
 use crate::text::shorten;
 use crate::{Engine, Error, ErrorKind, FileWritten, SandboxId};
 
-/// Parts on their way to the guest.
-const PARTS: usize = 2;
 /// Longest wait for a guest that takes no part.
 const STALLED: Duration = Duration::from_secs(30);
 
@@ -42,8 +37,7 @@ pub struct Upload {
     engine: Engine,
     sandbox: Arc<Sandbox>,
     path: String,
-    parts: mpsc::Sender<std::io::Result<Bytes>>,
-    writing: Pin<Box<dyn Future<Output = Result<guest::FileWritten, ClientError>> + Send>>,
+    sent: Sent,
     written: u64,
 }
 
@@ -100,18 +94,9 @@ impl Engine {
         self.check_upload(path, announced.unwrap_or(0))?;
         let sandbox = self.usable(id).await?;
         let guest = sandbox.guest()?.clone();
-        let (parts, receiver) = mpsc::channel(PARTS);
-        let target = path.to_owned();
-        let writing =
-            async move { guest.write_file(&target, user, mode, Sent::Parts(receiver)).await };
-        Ok(Upload {
-            engine: self.clone(),
-            sandbox,
-            path: path.to_owned(),
-            parts,
-            writing: Box::pin(writing),
-            written: 0,
-        })
+        let begin = guest.upload(path, user, mode, announced);
+        let sent = self.file_call(&sandbox, path, begin).await?;
+        Ok(Upload { engine: self.clone(), sandbox, path: path.to_owned(), sent, written: 0 })
     }
 
     fn check_upload(&self, path: &str, bytes: u64) -> Result<(), Error> {
@@ -192,51 +177,24 @@ impl Upload {
     pub async fn write(&mut self, part: Bytes) -> Result<(), Error> {
         self.written += part.len() as u64;
         self.engine.check_upload(&self.path, self.written)?;
-        let error = tokio::select! {
+        let taken = tokio::select! {
             biased;
+            taken = timeout(STALLED, self.sent.write(&part)) => taken,
             ended = self.sandbox.ended() => return Err(Error::gone(&self.sandbox.id, ended)),
-            // Before all was sent this can only be a refusal.
-            answer = &mut self.writing => match answer {
-                Ok(_) => ClientError::Protocol("an upload was answered before its end".to_owned()),
-                Err(error) => error,
-            },
-            taken = timeout(STALLED, self.parts.send(Ok(part))) => match taken {
-                Ok(Ok(())) => return Ok(()),
-                // The guest's side is over, so its answer is there.
-                Ok(Err(_closed)) => match self.answer().await {
-                    Ok(_) => ClientError::Protocol("an upload broke off".to_owned()),
-                    Err(error) => error,
-                },
-                Err(_elapsed) => ClientError::Deadline(STALLED.as_millis()),
-            },
         };
-        Err(self.engine.file_failed(&self.sandbox, &self.path, &error).await)
-    }
-
-    async fn answer(&mut self) -> Result<guest::FileWritten, ClientError> {
-        let deadline = self.engine.inner.settings.file_deadline;
-        let answer = timeout(deadline, &mut self.writing).await;
-        answer.unwrap_or(Err(ClientError::Deadline(deadline.as_millis())))
+        match taken.unwrap_or(Err(ClientError::Deadline(STALLED.as_millis()))) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.engine.file_failed(&self.sandbox, &self.path, &error).await),
+        }
     }
 
     /// All parts were handed over: the file has its name when this returns.
     ///
     /// # Errors
     /// As [`Self::write`].
-    pub async fn finish(mut self) -> Result<FileWritten, Error> {
-        // Ends the body.
-        self.parts = mpsc::channel(1).0;
-        let sandbox = Arc::clone(&self.sandbox);
-        let answer = tokio::select! {
-            biased;
-            answer = self.answer() => answer,
-            ended = sandbox.ended() => return Err(Error::gone(&sandbox.id, ended)),
-        };
-        match answer {
-            Ok(answer) => {
-                Ok(FileWritten { path: shorten(&answer.path, MAX_PATH), bytes: self.written })
-            }
-            Err(error) => Err(self.engine.file_failed(&self.sandbox, &self.path, &error).await),
-        }
+    pub async fn finish(self) -> Result<FileWritten, Error> {
+        let Self { engine, sandbox, path, sent, written } = self;
+        let answer = engine.file_call(&sandbox, &path, sent.finish()).await?;
+        Ok(FileWritten { path: shorten(&answer.path, MAX_PATH), bytes: written })
     }
 }

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use holm_wire::connect::{Code, Error};
 use hyper::body::Incoming;
-use hyper::{Request, Response, StatusCode, header};
+use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use crate::errors::{Result, invalid};
 use crate::files::query::Query;
-use crate::server::body::{Reply, respond};
+use crate::server::body::Reply;
+use crate::server::route::{asks_for, switching};
 use crate::server::rpc::failure;
 
 /// How long one connect may take. On loopback an answer comes at once, unless the listener's queue
@@ -33,17 +34,11 @@ pub async fn open(mut request: Request<Incoming>) -> Response<Reply> {
         // An end or an error on either side ends both; both sides see it.
         let _ = tokio::io::copy_bidirectional(&mut TokioIo::new(upgraded), &mut stream).await;
     });
-    let mut response = respond(StatusCode::SWITCHING_PROTOCOLS.as_u16(), "", "");
-    let headers = response.headers_mut();
-    headers.clear();
-    headers.insert(header::CONNECTION, header::HeaderValue::from_static("upgrade"));
-    headers.insert(header::UPGRADE, header::HeaderValue::from_static(PROTOCOL));
-    response
+    switching(PROTOCOL)
 }
 
 async fn prepare(request: &Request<Incoming>) -> Result<TcpStream> {
-    let asked = request.headers().get(header::UPGRADE);
-    if !asked.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(PROTOCOL.as_bytes())) {
+    if !asks_for(request, PROTOCOL) {
         return Err(invalid(format!(
             "this call needs `Connection: upgrade` and `Upgrade: {PROTOCOL}`"
         )));

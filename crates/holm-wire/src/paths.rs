@@ -41,6 +41,13 @@ pub mod guest {
     /// `GET`/`PUT` with `path`, `user`, and on `PUT` `mode` (octal); body = the file's bytes.
     /// `GET` also takes `offset` and `limit` and answers `x-holm-size`, `x-holm-mode`.
     pub const FILE: &str = "/holm/v1/file";
+    /// `PUT` with `path`, `user`, `mode` as above, `Connection: upgrade`, `Upgrade: holm-upload`:
+    /// 101, then the content in frames (eight bytes of length, big endian, and the bytes; an empty
+    /// one is the last), then one Connect frame back: [`crate::guest::FileWritten`] or the end of a
+    /// stream that failed.
+    pub const UPLOAD: &str = "/holm/v1/upload";
+    /// What [`UPLOAD`] upgrades to.
+    pub const UPLOAD_PROTOCOL: &str = "holm-upload";
     /// `GET`/`PUT` with `path`, `user`; body = a tar stream of the tree at `path`.
     pub const TAR: &str = "/holm/v1/tar";
     /// `POST` with `port`, `Connection: upgrade`, `Upgrade: holm-tunnel`: 101, then raw bytes to

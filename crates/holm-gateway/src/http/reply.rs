@@ -26,18 +26,28 @@ pub struct Reply {
 
 enum Content {
     Whole(Full<Bytes>),
-    Events(Stream<Bytes>),
-    Parts { stream: Stream<std::io::Result<Bytes>>, length: Option<u64> },
+    Events(Stream),
+    Parts { source: Pin<Box<dyn Source>>, length: Option<u64> },
+}
+
+/// Bytes that come, asked for when the client has taken those before. It is dropped where the client
+/// has gone.
+pub trait Source: Send {
+    /// The next part; `None` at the end; an error breaks the connection off.
+    fn poll_next(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<std::io::Result<Bytes>>>;
 }
 
 /// What a task sends. The task ends with the body, which is what a client that has gone leaves
 /// behind.
-struct Stream<T> {
-    parts: mpsc::Receiver<T>,
+struct Stream {
+    parts: mpsc::Receiver<Bytes>,
     task: AbortHandle,
 }
 
-impl<T> Drop for Stream<T> {
+impl Drop for Stream {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -62,8 +72,8 @@ impl Body for Reply {
             Content::Whole(full) => {
                 Pin::new(full).poll_frame(context).map_err(|never| match never {})
             }
-            Content::Parts { stream, length } => {
-                let part = std::task::ready!(stream.parts.poll_recv(context));
+            Content::Parts { source, length } => {
+                let part = std::task::ready!(source.as_mut().poll_next(context));
                 Poll::Ready(part.map(|part| {
                     let part = part?;
                     *length = length.map(|left| left.saturating_sub(part.len() as u64));
@@ -149,17 +159,14 @@ pub fn events(parts: mpsc::Receiver<Bytes>, task: AbortHandle) -> Response {
     response
 }
 
-/// Bytes, as `task` sends them into the channel of `parts`. With a `length` the client can tell
-/// whether all of them came; an error breaks the connection off.
+/// Bytes from `source`. With a `length` the client can tell whether all of them came.
 #[must_use]
 pub fn parts(
     content_type: &'static str,
     length: Option<u64>,
-    parts: mpsc::Receiver<std::io::Result<Bytes>>,
-    task: AbortHandle,
+    source: impl Source + 'static,
 ) -> Response {
-    let stream = Stream { parts, task };
-    respond(200, Some(content_type), Content::Parts { stream, length })
+    respond(200, Some(content_type), Content::Parts { source: Box::pin(source), length })
 }
 
 /// One message as an event.

@@ -27,6 +27,9 @@ use super::reply::{self, Response};
 
 /// Wait after a failed accept (out of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Bytes that are read at once. Files come in such parts; with small ones the way costs more than
+/// they do. A head that is over its own bound is refused once it is read.
+const READ: usize = 128 << 10;
 /// How long answers may take once faces were told to finish, and how long to be read.
 const FAREWELL: Duration = Duration::from_secs(2);
 const FLUSH: Duration = Duration::from_millis(300);
@@ -146,7 +149,7 @@ async fn connection(shared: &Arc<Shared>, stream: TcpStream, peer: Peer) {
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_time)
-        .max_buf_size(limits.head_bytes);
+        .max_buf_size(READ.max(limits.head_bytes));
     let connection = builder.serve_connection(stream, service);
     tokio::pin!(connection);
     let mut closing = shared.closing.subscribe();
@@ -167,6 +170,13 @@ async fn connection(shared: &Arc<Shared>, stream: TcpStream, peer: Peer) {
     }
 }
 
+/// What a head has at least had on the wire.
+fn head_bytes(request: &Request<Incoming>) -> usize {
+    let uri = request.uri().path_and_query().map_or(0, |uri| uri.as_str().len());
+    let headers = request.headers().iter();
+    headers.fold(uri, |sum, (name, value)| sum + name.as_str().len() + value.len() + 4)
+}
+
 impl Shared {
     async fn answer(&self, mut request: Request<Incoming>) -> Response {
         let busy = Busy::new(&self.busy);
@@ -178,6 +188,9 @@ impl Shared {
         let path = request.uri().path().to_owned();
         let face = self.options.faces.iter().find(|face| face.serves(&path));
         let response = match face {
+            _ if head_bytes(&request) > self.options.limits.head_bytes => {
+                reply::with(reply::text(431, "the head is too long\n"), "connection", "close")
+            }
             Some(face) => Arc::clone(face).answer(request).await,
             None => reply::text(404, "not found\n"),
         };

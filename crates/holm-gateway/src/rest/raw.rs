@@ -1,8 +1,11 @@
 //! Files raw: streamed in both directions, with nothing of them kept. Whoever is slower sets the
 //! pace, and when one side goes away the other is told.
 
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
 use bytes::Bytes;
-use holm_engine::{Download, SandboxId};
+use holm_engine::{Download, Error, SandboxId};
 use http_body_util::BodyExt as _;
 use hyper::Method;
 use hyper::body::{Body as _, Incoming};
@@ -11,7 +14,6 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaGenerator;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::endpoint::{About, Call, Endpoint};
@@ -22,12 +24,10 @@ use super::number::Whole;
 use super::output::{Answer, AnswerDoc, Output};
 use super::text::{User, mode};
 use crate::http::body::{BodyError, Intake};
-use crate::http::reply::{self, Response};
+use crate::http::reply::{self, Response, Source};
 
 const PATH: &str = "/v1/sandboxes/{sandbox_id}/files/raw";
 const BYTES: &str = "application/octet-stream";
-/// Parts of a download that may wait for the client to read.
-const PARTS: usize = 2;
 
 /// Which file, and what of it.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -116,29 +116,47 @@ impl Output for Sending {
     }
 
     fn respond(self) -> Response {
-        let mut download = self.0;
+        let Self(download) = self;
         let (length, size, bits) = (download.length, download.size, download.mode);
-        let (sender, parts) = mpsc::channel(PARTS);
-        let task = tokio::spawn(async move {
-            loop {
-                let part = match download.next().await {
-                    Ok(None) => return,
-                    Ok(Some(part)) => Ok(part),
-                    Err(error) => {
-                        // The head is out; breaking off is the only way to say so.
-                        tracing::debug!(%error, "a download broke off");
-                        Err(std::io::Error::other(error))
-                    }
-                };
-                let failed = part.is_err();
-                if sender.send(part).await.is_err() || failed {
-                    return;
-                }
-            }
-        });
-        let response = reply::parts(BYTES, length, parts, task.abort_handle());
+        let response = reply::parts(BYTES, length, FileParts { next: next(download) });
         let response = reply::with(response, "x-file-size", &size.to_string());
         reply::with(response, "x-file-mode", &format!("{bits:04o}"))
+    }
+}
+
+/// A download, part by part.
+struct FileParts {
+    next: Next,
+}
+
+/// The next part, and the download that goes on after it.
+type Next = Pin<Box<dyn Future<Output = (Download, Result<Option<Bytes>, Error>)> + Send>>;
+
+fn next(mut download: Download) -> Next {
+    Box::pin(async move {
+        let part = download.next().await;
+        (download, part)
+    })
+}
+
+impl Source for FileParts {
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<std::io::Result<Bytes>>> {
+        let (download, part) = ready!(self.next.as_mut().poll(context));
+        Poll::Ready(match part {
+            Ok(None) => None,
+            Ok(Some(part)) => {
+                self.next = next(download);
+                Some(Ok(part))
+            }
+            Err(error) => {
+                // The head is out; breaking off is the only way to say so.
+                tracing::debug!(%error, "a download broke off");
+                Some(Err(std::io::Error::other(error)))
+            }
+        })
     }
 }
 

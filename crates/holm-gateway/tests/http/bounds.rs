@@ -124,6 +124,11 @@ fn a_head_that_is_too_long_is_refused() {
         // Without an end: nothing but the bound can answer before the time is up.
         wire.raw("x".repeat(200 << 10).as_bytes()).await;
         assert_eq!(wire.head().await.map(|reply| reply.status), Some(431));
+        // One that is whole, and no longer than what is read at once.
+        let mut wire = site.wire().await;
+        let long = "x".repeat(100 << 10);
+        wire.raw(format!("GET /health HTTP/1.1\r\nx-long: {long}\r\n\r\n").as_bytes()).await;
+        assert_eq!(wire.head().await.map(|reply| reply.status), Some(431));
     });
 }
 

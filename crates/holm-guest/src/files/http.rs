@@ -143,7 +143,7 @@ pub(super) async fn discard(body: &mut Incoming) {
     }
 }
 
-fn octal(query: &Query) -> Result<u32> {
+pub(super) fn octal(query: &Query) -> Result<u32> {
     let mode = query.number("mode", 8)?;
     u32::try_from(mode)
         .ok()
@@ -219,6 +219,28 @@ impl Upload {
         result.map(|()| buffer)
     }
 
+    /// Does `work` with the file as it is so far. One that fails is removed before anybody is told,
+    /// and so is one whose call is dropped meanwhile.
+    ///
+    /// # Errors
+    /// Those of `work`, and when the thread cannot act as the user.
+    pub async fn work<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut Partial) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.settle().await?;
+        let Some(mut partial) = self.partial.take() else {
+            return Err(invalid("the upload has ended already"));
+        };
+        let work = move || {
+            let result = work(&mut partial);
+            (result.is_ok().then_some(partial), result)
+        };
+        let (partial, result) = self.pool.run(&self.user, work).await?;
+        self.partial = partial;
+        result
+    }
+
     /// Sets attributes.
     ///
     /// # Errors
@@ -227,17 +249,14 @@ impl Upload {
         if attributes.is_empty() {
             return Ok(());
         }
-        self.settle().await?;
-        let Some(partial) = self.partial.take() else { return Ok(()) };
         let attributes = attributes.clone();
-        let work = move || {
+        let set = move |partial: &mut Partial| {
             for (name, value) in &attributes {
                 partial.set_attribute(&format!("{METADATA}{name}"), value.as_bytes());
             }
-            partial
+            Ok(())
         };
-        self.partial = Some(self.pool.run(&self.user, work).await?);
-        Ok(())
+        self.work(set).await
     }
 
     /// Ends it: the file has its name now. Gives its size.

@@ -7,6 +7,7 @@ pub mod envd_http;
 pub mod file_source;
 mod gzip;
 pub mod http;
+pub mod inflow;
 pub mod list_tree;
 pub mod multipart;
 pub mod path;

@@ -5,7 +5,7 @@ use holm_wire::guest::{Configure, ListTreeRequest, RunRequest};
 use holm_wire::process::Empty;
 use holm_wire::{filesystem as fs, paths, process};
 use hyper::body::Incoming;
-use hyper::{Method, Request, Response};
+use hyper::{Method, Request, Response, StatusCode, header};
 
 use super::body::{Reply, respond};
 use super::rpc::{failure, first_message, reply, stream_failure, unary};
@@ -36,6 +36,7 @@ pub async fn answer(guest: Shared, request: Request<Incoming>) -> Response<Reply
         (&Method::POST, paths::http::COMPOSE) => files::compose::compose(guest, request).await,
         (&Method::GET, paths::guest::FILE) => files::http::download(guest, request).await,
         (&Method::PUT, paths::guest::FILE) => files::http::upload(guest, request).await,
+        (&Method::PUT, paths::guest::UPLOAD) => files::inflow::open(guest, request).await,
         (&Method::GET, paths::guest::TAR) => files::tar_http::download(guest, request).await,
         (&Method::PUT, paths::guest::TAR) => files::tar_http::upload(guest, request).await,
         (&Method::POST, paths::guest::TUNNEL) => tunnel::open(request).await,
@@ -48,6 +49,22 @@ pub async fn answer(guest: Shared, request: Request<Incoming>) -> Response<Reply
         pool.settled().await;
     }
     reply
+}
+
+/// Whether a request asks to go on with another protocol.
+pub fn asks_for(request: &Request<Incoming>, protocol: &str) -> bool {
+    let asked = request.headers().get(header::UPGRADE);
+    asked.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(protocol.as_bytes()))
+}
+
+/// The answer that agrees to it.
+pub fn switching(protocol: &'static str) -> Response<Reply> {
+    let mut response = respond(StatusCode::SWITCHING_PROTOCOLS.as_u16(), "", "");
+    let headers = response.headers_mut();
+    headers.clear();
+    headers.insert(header::CONNECTION, header::HeaderValue::from_static("upgrade"));
+    headers.insert(header::UPGRADE, header::HeaderValue::from_static(protocol));
+    response
 }
 
 async fn call(guest: Shared, path: &str, request: Request<Incoming>) -> Response<Reply> {

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
 
-use holm_wire::client::{ClientError, Upload};
+use holm_wire::client::ClientError;
 use holm_wire::connect::Code;
 use holm_wire::reason::Reason;
 
@@ -14,8 +14,8 @@ async fn put(
     mode: Option<u32>,
     bytes: &[u8],
 ) -> Result<u64, ClientError> {
-    let upload = Upload::Whole(bytes.to_vec().into());
-    guest.client.write_file(path, "", mode, upload).await.map(|written| written.size)
+    let bytes = bytes.to_vec().into();
+    guest.client.write_file(path, "", mode, bytes).await.map(|written| written.size)
 }
 
 async fn get(guest: &Guest, path: &str) -> Result<Vec<u8>, ClientError> {
@@ -183,19 +183,62 @@ fn case_33_modes_and_links_are_kept() {
 }
 
 #[test]
+fn case_30_files_come_in_parts_of_any_size() {
+    with_guest(async |guest| {
+        let bytes: Vec<u8> = (0..(3_u32 << 20) + 7).map(|n| n.to_le_bytes()[1]).collect();
+        for (size, part) in
+            [(0, 1), (1, 1), (5000, 1), (bytes.len(), 70_001), (bytes.len(), 1 << 20)]
+        {
+            for length in [None, Some(size as u64)] {
+                let mut upload = guest.client.upload("d/f", "", Some(0o600), length).await.unwrap();
+                for part in bytes[..size].chunks(part) {
+                    upload.write(part).await.unwrap();
+                }
+                assert_eq!(upload.finish().await.unwrap().size, size as u64);
+                let got = std::fs::read(guest.work.join("d/f")).unwrap();
+                assert!(got == bytes[..size], "{size} bytes in parts of {part} differ");
+            }
+        }
+        assert_eq!(std::fs::read_dir(guest.work.join("d")).unwrap().count(), 1);
+    });
+}
+
+#[test]
+fn an_upload_that_cannot_go_on_says_why() {
+    with_guest(async |guest| {
+        refused("a directory", guest.client.upload("d/", "", None, None).await);
+        let limit = std::process::Command::new("prlimit")
+            .args(["--fsize=1000000", "--pid", &guest.pid().to_string()])
+            .status();
+        assert!(limit.unwrap().success());
+        let mut upload = guest.client.upload("f", "", None, Some(64 << 20)).await.unwrap();
+        let part = vec![0; 1 << 20];
+        let error = loop {
+            if let Err(error) = upload.write(&part).await {
+                break error;
+            }
+        };
+        let ClientError::Guest(error) = error else { panic!("{error:?}") };
+        assert_eq!(error.reason, Some(Reason::TooLarge), "{error}");
+        assert_eq!(std::fs::read_dir(&guest.work).unwrap().count(), 0);
+    });
+}
+
+#[test]
 fn a_cut_upload_leaves_nothing() {
     with_guest(async |guest| {
         put(guest, "f", None, b"old").await.unwrap();
-        let (sender, receiver) = tokio::sync::mpsc::channel(1);
-        let client = guest.client.clone();
-        let call =
-            tokio::spawn(
-                async move { client.write_file("f", "", None, Upload::Parts(receiver)).await },
-            );
-        sender.send(Ok(vec![b'n'; 1 << 20].into())).await.unwrap();
-        sender.send(Err(std::io::ErrorKind::Other.into())).await.unwrap();
-        drop(sender);
-        assert!(call.await.unwrap().is_err());
+        for length in [None, Some(5 << 20)] {
+            let mut upload = guest.client.upload("f", "", None, length).await.unwrap();
+            upload.write(&vec![b'n'; 1 << 20]).await.unwrap();
+            assert_eq!(std::fs::read_dir(&guest.work).unwrap().count(), 2);
+            if length.is_some() {
+                assert!(upload.finish().await.is_err(), "less than was announced");
+            }
+        }
+        let mut upload = guest.client.upload("f", "", None, Some(3)).await.unwrap();
+        assert!(upload.write(b"four").await.is_err(), "more than was announced");
+        drop(upload);
         let began = std::time::Instant::now();
         while std::fs::read_dir(&guest.work).unwrap().count() != 1 {
             assert!(began.elapsed() < crate::harness::HANG, "a temporary file is left");

@@ -100,8 +100,9 @@ fn mount_detached(device: &Path) -> Result<OwnedFd, Failure> {
         rustix::mount::fsopen("ext4", FsOpenFlags::FSOPEN_CLOEXEC).map_err(failed("open ext4"))?;
     rustix::mount::fsconfig_set_string(&context, "source", device).tried("set the device")?;
     // No background zeroing of inode tables, which would fill the sparse image. No write barriers:
-    // what a disposable disk holds need not survive a power cut.
-    for option in ["noinit_itable", "nobarrier"] {
+    // what a disposable disk holds need not survive a power cut. For the same reason nothing is
+    // written out only because a file takes another one's name.
+    for option in ["noinit_itable", "nobarrier", "noauto_da_alloc"] {
         rustix::mount::fsconfig_set_flag(&context, option).tried(option)?;
     }
     rustix::mount::fsconfig_create(&context).map_err(failed("mount the disk image"))?;

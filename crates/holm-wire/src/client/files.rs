@@ -4,27 +4,17 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, StreamBody};
-use hyper::body::{Body as _, Frame, Incoming};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming};
 use hyper::{Method, Request, StatusCode, header};
 
 use super::ClientError;
 use super::calls::error_of;
-use super::pool::{self, Body, ConnectionGuard, GuestClient};
+use super::pool::{self, ConnectionGuard, GuestClient};
 use crate::{guest, paths};
 
 /// Longest silence while a file is moved.
 const IDLE: Duration = Duration::from_secs(30);
-
-/// What to upload.
-#[derive(Debug)]
-pub enum Upload {
-    /// Bytes that are there.
-    Whole(Bytes),
-    /// Bytes that come. The end of the channel ends the file; an `Err` or a dropped call ends the
-    /// upload without leaving one.
-    Parts(tokio::sync::mpsc::Receiver<std::io::Result<Bytes>>),
-}
 
 /// A file on its way down.
 #[derive(Debug)]
@@ -124,14 +114,14 @@ impl GuestClient {
         path: &str,
         user: &str,
         mode: Option<u32>,
-        upload: Upload,
+        bytes: Bytes,
     ) -> Result<guest::FileWritten, ClientError> {
         let mut uri = uri(paths::guest::FILE, &[("path", path), ("user", user)]);
         if let Some(mode) = mode {
             let _ = write!(uri, "&mode={mode:o}");
         }
         let request = Request::builder().method(Method::PUT).uri(uri).header(header::HOST, "guest");
-        let request = request.body(upload_body(upload));
+        let request = request.body(pool::full(bytes));
         let request = request.map_err(|error| ClientError::Protocol(error.to_string()))?;
         let (response, mut connection) = self.send(request).await?;
         if response.status() != StatusCode::OK {
@@ -143,31 +133,7 @@ impl GuestClient {
     }
 }
 
-fn upload_body(upload: Upload) -> Body {
-    match upload {
-        Upload::Whole(bytes) => pool::full(bytes),
-        Upload::Parts(receiver) => {
-            let stream = ReceiverStream(receiver);
-            StreamBody::new(stream).boxed_unsync()
-        }
-    }
-}
-
-/// A channel as a stream of frames.
-struct ReceiverStream(tokio::sync::mpsc::Receiver<std::io::Result<Bytes>>);
-
-impl futures_core::Stream for ReceiverStream {
-    type Item = std::io::Result<Frame<Bytes>>;
-
-    fn poll_next(
-        mut self: std::pin::Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Self::Item>> {
-        self.0.poll_recv(context).map(|part| part.map(|bytes| bytes.map(Frame::data)))
-    }
-}
-
-async fn failure(response: hyper::Response<Incoming>) -> ClientError {
+pub(super) async fn failure(response: hyper::Response<Incoming>) -> ClientError {
     let status = response.status();
     match pool::within(IDLE, pool::collect(response.into_body(), 64 << 10)).await {
         Ok(bytes) => error_of(status, &bytes),

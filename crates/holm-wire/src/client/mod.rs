@@ -8,8 +8,10 @@ mod error;
 mod files;
 mod pool;
 mod stream;
+mod upload;
 
 pub use error::ClientError;
-pub use files::{FileBody, Upload};
+pub use files::FileBody;
 pub use pool::{CallLimits, GuestClient};
 pub use stream::EventStream;
+pub use upload::Upload;

@@ -18,8 +18,9 @@ pub(super) type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
 /// Connections kept open while idle.
 const MAX_IDLE: usize = 4;
-/// Most bytes of a response's head.
-const MAX_HEAD: usize = 16 << 10;
+/// Most bytes that are read at once, which bounds a response's head as well. Files come in such
+/// parts.
+const MAX_READ: usize = 256 << 10;
 
 /// Bounds of one call.
 #[derive(Debug, Clone, Copy)]
@@ -106,7 +107,7 @@ impl GuestClient {
             .and_then(|own| made_by(&stream, own))
             .map_err(|error| ClientError::Unreachable(error.into()))?;
         let (sender, connection) =
-            http1::Builder::new().max_buf_size(MAX_HEAD).handshake(TokioIo::new(stream)).await?;
+            http1::Builder::new().max_buf_size(MAX_READ).handshake(TokioIo::new(stream)).await?;
         tokio::spawn(async move {
             // An error here is also seen, with its context, by whoever waits for the response.
             let _ = connection.with_upgrades().await;
