@@ -14,6 +14,7 @@
 //! | [`sse`] | streams of events |
 //! | [`mcp`] | a session with the service's MCP endpoint |
 //! | [`rest`] | the service's REST, for administrators |
+//! | [`otlp`] | traces for a collector |
 //! | [`webhook`], [`public`] | signed messages to other people's servers |
 //!
 //! Knows nothing of the engine.
@@ -25,6 +26,7 @@ pub mod connect;
 pub mod error;
 pub mod key;
 pub mod mcp;
+pub mod otlp;
 pub mod pool;
 pub mod proxy;
 pub mod public;

@@ -20,6 +20,11 @@ pub trait Face: Send + Sync {
     /// True for the paths that are this face's.
     fn serves(&self, path: &str) -> bool;
 
+    /// Whether its requests are traced; not those of programs that only watch.
+    fn is_traced(&self) -> bool {
+        true
+    }
+
     /// Answers a request to such a path.
     fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answering;
 

@@ -26,6 +26,10 @@ impl Face for Health {
         matches!(path, "/health" | "/ready")
     }
 
+    fn is_traced(&self) -> bool {
+        false
+    }
+
     fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answering {
         let response = if !matches!(*request.method(), Method::GET | Method::HEAD) {
             reply::with(reply::text(405, "method not allowed\n"), "allow", "GET, HEAD")

@@ -17,6 +17,7 @@ use super::door::Door;
 use super::face::{Answering, Face};
 use super::reply::{self, Response};
 use super::server::Peer;
+use super::trace::Collect;
 
 /// Headers that only a proxy sends: what comes through one is not of this machine.
 const FORWARDED: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
@@ -42,19 +43,21 @@ pub struct MetricsFace {
     door: Arc<Door>,
     requests: Arc<Requests>,
     sessions: Gauge,
+    traces: Option<Arc<dyn Collect>>,
 }
 
 impl MetricsFace {
-    /// Shows what `engine` and the server's `requests` have counted, and how many MCP sessions
-    /// there are.
+    /// Shows what `engine` and the server's `requests` have counted, how many MCP sessions there
+    /// are, and what became of spans where `traces` are collected.
     #[must_use]
     pub fn new(
         engine: Engine,
         door: Arc<Door>,
         requests: Arc<Requests>,
         sessions: Gauge,
+        traces: Option<Arc<dyn Collect>>,
     ) -> Arc<Self> {
-        Arc::new(Self { engine, door, requests, sessions })
+        Arc::new(Self { engine, door, requests, sessions, traces })
     }
 
     async fn respond(&self, head: &Parts) -> Response {
@@ -99,6 +102,13 @@ impl MetricsFace {
         }
         page.head("holm_mcp_sessions", "gauge", "MCP sessions.");
         page.row("holm_mcp_sessions", &(self.sessions)());
+        if let Some(traces) = &self.traces {
+            let counts = traces.counts();
+            let help = "Spans that the collector has, and that nobody has.";
+            page.head("holm_trace_spans_total", "counter", help);
+            page.row("holm_trace_spans_total{result=\"sent\"}", &counts.sent);
+            page.row("holm_trace_spans_total{result=\"dropped\"}", &counts.dropped);
+        }
         if let Some(lag) = metrics.ledger_lag {
             let help = "Time since everything that runs was charged.";
             page.head("holm_ledger_lag_seconds", "gauge", help);
@@ -155,6 +165,10 @@ impl Face for MetricsFace {
 
     fn serves(&self, path: &str) -> bool {
         path == "/metrics"
+    }
+
+    fn is_traced(&self) -> bool {
+        false
     }
 
     fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answering {

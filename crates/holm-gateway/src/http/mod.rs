@@ -17,6 +17,7 @@
 //! | [`pulse`] | ends connections whose client does not read |
 //! | [`health`] | `/health` and `/ready` |
 //! | [`metrics`] | `/metrics` |
+//! | [`trace`] | spans for whoever collects them |
 
 pub mod access;
 pub mod body;
@@ -29,6 +30,7 @@ pub mod origin;
 pub mod pulse;
 pub mod reply;
 pub mod server;
+pub mod trace;
 
 pub use access::{Access, Caller, KeyAccess};
 pub use door::Door;

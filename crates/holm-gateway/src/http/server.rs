@@ -24,6 +24,7 @@ use super::limits::Limits;
 use super::metrics::Requests;
 use super::pulse::Pulse;
 use super::reply::{self, Response};
+use super::trace::{self, Collect, Open};
 
 /// Wait after a failed accept (out of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -42,6 +43,8 @@ pub struct Options {
     pub limits: Limits,
     /// Where answers are counted.
     pub requests: Arc<Requests>,
+    /// Who collects spans, if anybody does.
+    pub traces: Option<Arc<dyn Collect>>,
 }
 
 /// The name of a request, in its extensions, the log and the answer's `x-request-id`. Nothing
@@ -63,19 +66,22 @@ impl RequestId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
 
-/// Counts one request until its response is over.
-pub struct Busy(Arc<watch::Sender<usize>>);
+/// Counts one request until its response is over, and holds its span as long.
+pub struct Busy {
+    count: Arc<watch::Sender<usize>>,
+    span: Option<Arc<Open>>,
+}
 
 impl Busy {
-    fn new(count: &Arc<watch::Sender<usize>>) -> Self {
+    fn new(count: &Arc<watch::Sender<usize>>, span: Option<Arc<Open>>) -> Self {
         count.send_modify(|count| *count += 1);
-        Self(Arc::clone(count))
+        Self { count: Arc::clone(count), span }
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.send_modify(|count| *count -= 1);
+        self.count.send_modify(|count| *count -= 1);
     }
 }
 
@@ -179,7 +185,6 @@ fn head_bytes(request: &Request<Incoming>) -> usize {
 
 impl Shared {
     async fn answer(&self, mut request: Request<Incoming>) -> Response {
-        let busy = Busy::new(&self.busy);
         let id = RequestId::fresh();
         request.extensions_mut().insert(id.clone());
         let since = Instant::now();
@@ -187,14 +192,22 @@ impl Shared {
         // Without the query: keys are put there by mistake.
         let path = request.uri().path().to_owned();
         let face = self.options.faces.iter().find(|face| face.serves(&path));
+        let is_traced = face.is_some_and(|face| face.is_traced());
+        let span = self.options.traces.as_ref().filter(|_| is_traced).and_then(|collect| {
+            Open::request(collect, &method, request.headers(), Arc::clone(&id.0))
+        });
+        let busy = Busy::new(&self.busy, span);
         let response = match face {
             _ if head_bytes(&request) > self.options.limits.head_bytes => {
                 reply::with(reply::text(431, "the head is too long\n"), "connection", "close")
             }
-            Some(face) => Arc::clone(face).answer(request).await,
+            Some(face) => trace::within(busy.span.clone(), Arc::clone(face).answer(request)).await,
             None => reply::text(404, "not found\n"),
         };
         let status = response.status().as_u16();
+        if let Some(span) = &busy.span {
+            span.answered(status);
+        }
         self.options.requests.add(face.map_or("none", |face| face.name()), status);
         let request_id = &id.0;
         let elapsed_us = since.elapsed().as_micros();

@@ -302,6 +302,12 @@ impl Call {
         outcome.map(|outcome| revision::dress(revision, call_result(outcome), false, &server))
     }
 
+    /// The tool's name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// True where the client asked for progress.
     #[must_use]
     pub fn wants_progress(&self) -> bool {

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use super::agreed::Agreed;
 use super::outcome::ToolError;
 use super::revision::Revision;
+use crate::http::trace;
 
 /// One client's state.
 pub struct Session {
@@ -149,6 +150,7 @@ impl Session {
             wanted.template.clone_from(&self.default_template);
         }
         let made = self.engine.sandbox_create(wanted).await?;
+        trace::sandbox(made.id);
         // No await between: a dropped call has either made nothing or what it made is known here.
         if !self.stateless {
             self.state().created.push(made.id);

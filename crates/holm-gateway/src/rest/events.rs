@@ -16,6 +16,7 @@ use super::exec::milliseconds;
 use super::failure::{Failure, encode};
 use super::text::sandbox_id_schema;
 use crate::http::reply::{self, Response};
+use crate::http::trace;
 
 /// Events that may wait for the client to read.
 const EVENTS: usize = 4;
@@ -114,7 +115,7 @@ pub fn response(
 ) -> Response {
     let (sender, parts) = mpsc::channel::<Bytes>(EVENTS);
     let (pause, mut over) = (surroundings.keep_alive, surroundings.over.clone());
-    let task = tokio::spawn(async move {
+    let task = tokio::spawn(trace::carried(async move {
         let mut ticks = interval_at(Instant::now() + pause, pause);
         loop {
             let next = tokio::select! {
@@ -140,7 +141,7 @@ pub fn response(
             }
             ticks.reset();
         }
-    });
+    }));
     reply::events(parts, task.abort_handle())
 }
 

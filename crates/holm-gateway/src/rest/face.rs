@@ -18,6 +18,7 @@ use crate::http::door::Stopped;
 use crate::http::face::{Answering, Face};
 use crate::http::reply::Response;
 use crate::http::server::RequestId;
+use crate::http::trace;
 use crate::http::{Caller, Door, Limits};
 use crate::mcp::panics::Guarded;
 
@@ -99,6 +100,7 @@ impl RestFace {
         match result {
             Ok(response) => response,
             Err(failure) => {
+                trace::outcome(failure.name);
                 if let Some(body) = body.take() {
                     self.surroundings.intake.discard(&head, body).await;
                 }
@@ -132,6 +134,12 @@ impl RestFace {
             (Err(why), _) => return Err(why.into()),
         };
         let (endpoint, param) = found?;
+        trace::route(endpoint.path);
+        if endpoint.path.contains("{sandbox_id}")
+            && let Ok(id) = param.parse()
+        {
+            trace::sandbox(id);
+        }
         if endpoint.about.scope.is_some() && caller == Caller::Keyless {
             return Err(Failure::key_missing());
         }

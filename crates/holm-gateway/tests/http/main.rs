@@ -20,4 +20,5 @@ mod rest;
 mod sessions;
 mod site;
 mod stop;
+mod traces;
 mod wire;

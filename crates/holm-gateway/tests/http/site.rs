@@ -5,15 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holm_engine::{Engine, EngineSettings, KeyId, NewAccount, NewKey};
-use holm_gateway::http::face::Face;
-use holm_gateway::http::health::Health;
-use holm_gateway::http::metrics::{MetricsFace, Requests};
 use holm_gateway::http::origin::Origins;
-use holm_gateway::http::{Access, Door, Limits, Options, serve};
+use holm_gateway::http::trace::Collect;
+use holm_gateway::http::{Access, Door, Limits};
+use holm_gateway::mcp::Server;
 use holm_gateway::mcp::http::KEEP_ALIVE;
 use holm_gateway::mcp::http::sessions::SessionRules;
-use holm_gateway::mcp::{HttpOptions, McpFace, Server};
-use holm_gateway::rest::{RestFace, RestOptions};
+use holm_gateway::site::SiteOptions;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -32,6 +30,7 @@ pub struct Setup {
     pub sessions: SessionRules,
     pub server: Server,
     pub keep_alive: Duration,
+    pub traces: Option<Arc<dyn Collect>>,
 }
 
 impl Setup {
@@ -66,48 +65,31 @@ impl Site {
             sessions: SessionRules::default(),
             server: Server::new(),
             keep_alive: KEEP_ALIVE,
+            traces: None,
         };
         change(&mut setup);
         let engine = setup.engine;
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let origins = Origins::new(address, vec!["https://app.example".to_owned()]);
-        let door = Arc::new(Door::new(origins, setup.access));
-        let rest = RestFace::new(RestOptions {
-            keep_alive: setup.keep_alive,
-            ..RestOptions::new(engine.clone(), Arc::clone(&door), setup.limits.clone())
-        });
-        let face = McpFace::start(HttpOptions {
-            engine: engine.clone(),
-            server: Arc::new(setup.server),
-            default_template: None,
-            door: Arc::clone(&door),
-            limits: setup.limits.clone(),
+        let site = holm_gateway::site::Site::new(SiteOptions {
+            limits: setup.limits,
             sessions: setup.sessions,
+            server: setup.server,
             keep_alive: setup.keep_alive,
+            traces: setup.traces,
+            ..SiteOptions::new(engine.clone(), Door::new(origins, setup.access))
         });
-        let requests = Arc::<Requests>::default();
-        let sessions = Arc::clone(&face);
-        let metrics = MetricsFace::new(
-            engine.clone(),
-            door,
-            Arc::clone(&requests),
-            Box::new(move || sessions.session_count()),
-        );
-        let faces: Vec<Arc<dyn Face>> =
-            vec![Arc::new(Health::default()), face.clone(), rest, metrics];
         let (stop, stopped) = oneshot::channel::<()>();
         let operator = engine.clone();
         let serving = tokio::spawn(async move {
-            let options = Options { faces, limits: setup.limits, requests };
             let stopped = async {
                 // A dropped sender is no signal.
                 if stopped.await.is_err() {
                     std::future::pending::<()>().await;
                 }
             };
-            serve(listener, options, stopped).await;
-            face.close().await;
+            site.serve(listener, stopped).await;
             engine.shutdown().await;
         });
         Self { world, address, engine: operator, stop: Some(stop), serving }

@@ -4,10 +4,12 @@ mod admin;
 mod database;
 mod first_key;
 mod place;
+mod traces;
 mod webhooks;
 
 pub use admin::{AccountView, Admin, KeyView, NewAccount, NewKey, administer};
 pub use database::Database;
 pub use first_key::FirstKey;
 pub use place::Place;
+pub use traces::{TraceSettings, Traces};
 pub use webhooks::{NoPair, WebhookSettings, network, pair};

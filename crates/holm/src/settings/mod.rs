@@ -16,6 +16,7 @@ mod run;
 mod serve;
 mod service;
 pub mod table;
+mod traces;
 mod webhooks;
 
 pub use admin::{AdminSettings, AdminTarget};

@@ -119,7 +119,7 @@ pub(super) fn roots(environment: &Environment) -> Roots {
     Roots { instead: file(env_vars::SSL_CERT_FILE), also: file(env_vars::CA_FILE) }
 }
 
-fn proxies(environment: &Environment) -> Result<Proxies, Failure> {
+pub(super) fn proxies(environment: &Environment) -> Result<Proxies, Failure> {
     let text = |variable| super::variable(environment, variable);
     let http = text(env_vars::HTTP_PROXY)?;
     let https = text(env_vars::HTTPS_PROXY)?;

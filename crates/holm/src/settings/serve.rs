@@ -8,12 +8,12 @@ use holm_gateway::http::access::Secret;
 
 use super::layers::{InForce, Layers, Origin, wrong};
 use super::service::{self, Base};
-use super::{HostSettings, limits, table, webhooks};
+use super::{HostSettings, limits, table, traces, webhooks};
 use crate::cli::{AuthMode, OnStop, ServeArgs};
 use crate::env_vars::{self, Environment};
 use crate::exit::Failure;
 use crate::output::Paint;
-use crate::service::{Database, WebhookSettings};
+use crate::service::{Database, TraceSettings, WebhookSettings};
 
 /// Resolved settings.
 #[derive(Debug)]
@@ -40,6 +40,8 @@ pub struct ServeSettings {
     pub sessions_idle: Duration,
     /// Who is told what happens.
     pub webhooks: WebhookSettings,
+    /// Who is told of each request, if anybody is.
+    pub traces: Option<TraceSettings>,
     /// Requests of an address without a key.
     pub keyless_rate: Rate,
     /// Colours in the log.
@@ -57,6 +59,17 @@ pub enum Auth {
     Token(&'static str, Option<Secret>),
     /// Everybody.
     None,
+}
+
+impl Auth {
+    /// Its mode.
+    fn mode(&self) -> AuthMode {
+        match self {
+            Self::Keys => AuthMode::Keys,
+            Self::Token(..) => AuthMode::Token,
+            Self::None => AuthMode::None,
+        }
+    }
 }
 
 impl ServeSettings {
@@ -89,6 +102,7 @@ impl ServeSettings {
             limits::rate(&layers, &table::KEYLESS_RATE, 60.0, &table::KEYLESS_BURST)?;
         let engine = limits::engine(&layers)?;
         let webhooks = webhooks::webhooks(&layers, environment)?;
+        let traces = traces::traces(&layers, environment)?;
         Ok(Self {
             host,
             database,
@@ -99,6 +113,7 @@ impl ServeSettings {
             template,
             engine,
             webhooks,
+            traces,
             sessions_max,
             sessions_idle,
             keyless_rate,
@@ -131,12 +146,7 @@ fn auth(layers: &Layers<'_>) -> Result<Auth, Failure> {
         None if !is_set => Auth::Keys,
         Some(AuthMode::Token) | None => Auth::Token(variable, Secret::new(&token)),
     };
-    let in_force = match auth {
-        Auth::Keys => "keys",
-        Auth::Token(..) => "token",
-        Auth::None => "none",
-    };
-    layers.note(&table::AUTH, &origin, in_force);
+    layers.note(&table::AUTH, &origin, auth.mode().as_str());
     Ok(auth)
 }
 

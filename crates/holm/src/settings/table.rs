@@ -141,6 +141,13 @@ settings! {
         take.");
     WEBHOOK_PAUSE = setting("webhooks.pause", "5s", "The pause after the first attempt that \
         failed; it triples with each further one, up to 6 hours.");
+    TRACE_ENDPOINT = setting("traces.endpoint", "", "URL of an OpenTelemetry collector that is \
+        told of each request by OTLP over HTTP, such as `http://localhost:4318`; none is told \
+        where it is empty.").env(env_vars::TRACE_ENDPOINT).shown(Shown::Url);
+    TRACE_HEADERS = setting("traces.headers", "", "Headers that the collector wants, such as its \
+        key: `name=value,name=value`.").env(env_vars::TRACE_HEADERS).shown(Shown::Never);
+    TRACE_NAME = setting("traces.service_name", "holm", "What this service is called there.")
+        .env(env_vars::TRACE_NAME);
 }
 
 /// What a size has: name in the file, and what it is.

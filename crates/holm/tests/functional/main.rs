@@ -24,4 +24,5 @@ mod run;
 mod serve;
 mod storage;
 mod streams;
+mod traces;
 mod webhooks;

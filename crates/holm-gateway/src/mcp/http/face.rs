@@ -17,6 +17,7 @@ use super::{answer, card, legacy, modern};
 use crate::http::body::{BodyError, Intake};
 use crate::http::face::{Answering, Face};
 use crate::http::reply::{self, Response};
+use crate::http::trace;
 use crate::http::{Caller, Door, Limits};
 use crate::mcp::jsonrpc::{self, BUSY, INVALID_REQUEST, Message, RpcError, Text};
 use crate::mcp::panics::Guarded;
@@ -25,6 +26,7 @@ use crate::mcp::server::Server;
 const WELL_KNOWN_CARD: &str = "/.well-known/mcp/server-card.json";
 const ENDPOINTS: [&str; 2] = ["/mcp", "/v1/mcp"];
 const ENDPOINT_CARDS: [&str; 2] = ["/mcp/server-card", "/v1/mcp/server-card"];
+const ROUTES: [&[&str]; 3] = [&ENDPOINTS, &ENDPOINT_CARDS, &[WELL_KNOWN_CARD]];
 /// Methods of the endpoint.
 const ALLOW: &str = "POST, DELETE";
 /// Calls without a session that may run at once, and subscriptions that may be open.
@@ -111,6 +113,9 @@ impl McpFace {
     async fn respond(&self, request: Request<Incoming>) -> Response {
         let (head, body) = request.into_parts();
         let path = head.uri.path();
+        if let Some(route) = ROUTES.into_iter().flatten().find(|route| **route == path) {
+            trace::route(route);
+        }
         if path == WELL_KNOWN_CARD || ENDPOINT_CARDS.contains(&path) {
             return self.card(&head);
         }
@@ -204,7 +209,7 @@ impl Face for McpFace {
     }
 
     fn serves(&self, path: &str) -> bool {
-        ENDPOINTS.contains(&path) || ENDPOINT_CARDS.contains(&path) || path == WELL_KNOWN_CARD
+        ROUTES.into_iter().flatten().any(|route| *route == path)
     }
 
     fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answering {

@@ -14,6 +14,7 @@ use super::sessions::{Held, NotOpened};
 use super::{answer, keyless, modern};
 use crate::http::Caller;
 use crate::http::reply::{self, Response};
+use crate::http::trace;
 use crate::mcp::jsonrpc::{
     self, BUSY, INTERNAL_ERROR, INVALID_REQUEST, Id, Message, Request, RpcError,
 };
@@ -103,10 +104,10 @@ pub async fn batch(
                 Begun::Done(id, outcome) => replies.push(jsonrpc::reply(&id, outcome)),
                 Begun::NoUsableId(error) => replies.push(jsonrpc::error(None, &error)),
                 Begun::Call(id, call, hold) => {
-                    running.spawn(async move {
+                    running.spawn(trace::carried(async move {
                         let outcome = run::outcome(call, hold, |_| {}).await;
                         outcome.map(|outcome| jsonrpc::reply(&id, outcome))
-                    });
+                    }));
                 }
             },
             Message::Invalid { id, error } => replies.push(jsonrpc::error(id.as_ref(), &error)),

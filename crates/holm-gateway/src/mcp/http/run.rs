@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use holm_engine::ErrorKind;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::calls::{Over, Ticket};
 use super::sessions::Held;
 use crate::http::reply::{self, Response};
+use crate::http::trace;
 use crate::mcp::jsonrpc::{self, Id, RpcError};
 use crate::mcp::server::{Call, Subscription};
 
@@ -30,16 +32,36 @@ pub async fn outcome(
     notify: impl Fn(Value),
 ) -> Option<Result<Value, RpcError>> {
     let Hold { mut ticket, session } = hold;
-    let refusal = call.refusal();
-    let outcome = tokio::select! {
-        biased;
-        outcome = call.run(notify) => Some(outcome),
-        over = ticket.over() => over.error().map(|error| Ok(refusal.result(error))),
+    let (refusal, name) = (call.refusal(), call.name());
+    let work = async {
+        tokio::select! {
+            biased;
+            outcome = call.run(notify) => Some(outcome),
+            over = ticket.over() => over.error().map(|error| Ok(refusal.result(error))),
+        }
     };
+    let outcome = trace::call(name, work, judge).await;
     // Before the answer is on its way: a client may use the id again as soon as it has it.
     drop(ticket);
     drop(session);
     outcome
+}
+
+/// How a call went, for its span.
+fn judge(outcome: &Option<Result<Value, RpcError>>) -> &'static str {
+    match outcome {
+        None => "cancelled",
+        Some(Err(_)) => ErrorKind::Internal.as_str(),
+        Some(Ok(result)) if result["isError"] != true => "ok",
+        Some(Ok(result)) => match result["structuredContent"]["error"]["code"].as_str() {
+            Some(code) => ErrorKind::ALL
+                .into_iter()
+                .map(ErrorKind::as_str)
+                .find(|kind| *kind == code)
+                .unwrap_or("refused"),
+            None => "failed",
+        },
+    }
 }
 
 /// Runs a call whose answer is the response. Dropping the future stops the call.
@@ -59,14 +81,14 @@ pub async fn as_json(
 /// the response's body stops the call.
 pub fn as_events(id: Id, call: Call, hold: Hold) -> Response {
     let (sender, parts) = mpsc::channel::<Bytes>(EVENTS);
-    let task = tokio::spawn(async move {
+    let task = tokio::spawn(trace::carried(async move {
         // Progress is a courtesy: where the client does not read, it is left out.
         let notify = |message| drop(sender.try_send(reply::event(&message)));
         if let Some(outcome) = outcome(call, hold, notify).await {
             // A closed channel means that the client has gone.
             drop(sender.send(reply::event(&jsonrpc::reply(&id, outcome))).await);
         }
-    });
+    }));
     reply::events(parts, task.abort_handle())
 }
 

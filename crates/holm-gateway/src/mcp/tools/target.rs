@@ -2,6 +2,7 @@
 
 use holm_engine::{CreateSandbox, Engine, ErrorKind, SandboxId};
 
+use crate::http::trace;
 use crate::mcp::outcome::ToolError;
 use crate::mcp::session::Session;
 use crate::mcp::tool::Context;
@@ -39,11 +40,11 @@ impl Drop for OneShot {
 pub async fn needed(context: &Context, named: Option<String>) -> Result<Target<'_>, ToolError> {
     let session = &*context.session;
     match named {
-        Some(text) => Ok(Target { session, id: text.parse()?, implied: false, _one_shot: None }),
+        Some(text) => Ok(Target::new(session, text.parse()?, false)),
         None if session.is_stateless() => Err(sandbox_required()),
         None => {
             let id = session.default_sandbox(&context.place).await?;
-            Ok(Target { session, id, implied: true, _one_shot: None })
+            Ok(Target::new(session, id, true))
         }
     }
 }
@@ -72,10 +73,10 @@ fn sandbox_required() -> ToolError {
 pub async fn existing(context: &Context, named: Option<String>) -> Result<Target<'_>, ToolError> {
     let session = &*context.session;
     match named {
-        Some(text) => Ok(Target { session, id: text.parse()?, implied: false, _one_shot: None }),
+        Some(text) => Ok(Target::new(session, text.parse()?, false)),
         None if session.is_stateless() => Err(sandbox_required()),
         None => match session.existing_default(&context.place).await {
-            Some(id) => Ok(Target { session, id, implied: true, _one_shot: None }),
+            Some(id) => Ok(Target::new(session, id, true)),
             None => Err(ToolError::new("not_found", "this session has no default sandbox")
                 .suggest(
                     "Give `sandbox_id`, or make one first: create_sandbox, run_command, run_code \
@@ -85,7 +86,12 @@ pub async fn existing(context: &Context, named: Option<String>) -> Result<Target
     }
 }
 
-impl Target<'_> {
+impl<'a> Target<'a> {
+    fn new(session: &'a Session, id: SandboxId, implied: bool) -> Self {
+        trace::sandbox(id);
+        Self { session, id, implied, _one_shot: None }
+    }
+
     /// The error of an engine call in this sandbox, as the caller should see it.
     pub fn error(&self, error: holm_engine::Error) -> ToolError {
         let error = ToolError::from(error).with("sandbox_id", self.id.to_string());

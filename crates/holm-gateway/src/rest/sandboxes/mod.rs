@@ -14,6 +14,7 @@ use super::input::{Fixed, Json, NoQuery, Nothing, Object};
 use super::number::Whole;
 use super::output::{Answer, Made};
 use super::text::{CURSOR, NAME, Variables, time};
+use crate::http::trace;
 
 pub mod view;
 
@@ -210,7 +211,9 @@ async fn create(call: Call<Fixed, NoQuery, Json<SandboxCreate>>) -> Result<Made<
         idempotency_key: idempotency_key(&call.headers)?,
         ..CreateSandbox::default()
     };
-    Ok(Made(call.engine.sandbox_create(wanted).await?.into()))
+    let made = call.engine.sandbox_create(wanted).await?;
+    trace::sandbox(made.id);
+    Ok(Made(made.into()))
 }
 
 fn idempotency_key(headers: &hyper::HeaderMap) -> Result<Option<String>, Failure> {

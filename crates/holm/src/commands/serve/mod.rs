@@ -7,15 +7,11 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use holm_engine::{Engine, EngineSettings};
-use holm_gateway::http::face::Face;
-use holm_gateway::http::health::Health;
-use holm_gateway::http::metrics::{MetricsFace, Requests};
 use holm_gateway::http::origin::Origins;
-use holm_gateway::http::{self, Access, Door, KeyAccess, Limits, Options};
-use holm_gateway::mcp::http::KEEP_ALIVE;
+use holm_gateway::http::trace::Collect;
+use holm_gateway::http::{Access, Door, KeyAccess};
 use holm_gateway::mcp::http::sessions::SessionRules;
-use holm_gateway::mcp::{HttpOptions, McpFace, Server};
-use holm_gateway::rest::{RestFace, RestOptions};
+use holm_gateway::site::{Site, SiteOptions};
 use holm_runtime::{Lifetime, LinuxDriver};
 use tokio::sync::oneshot;
 
@@ -77,38 +73,22 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
     let (address, listener) = listening.map_err(|error| not_listening(&settings, &error))?;
     let store = settings.database.open(&place).await?;
     let driver = Arc::new(driver);
+    let node = engine_settings.node.to_string();
     let engine = Engine::with_store(Arc::clone(&driver) as _, engine_settings, Arc::clone(&store));
     engine.start().await.map_err(|error| host::engine_failure(&error))?;
     let first_key = match settings.auth {
         Auth::Keys => FirstKey::ensure(&engine, &place, secret_is_new).await?,
         Auth::Token(..) | Auth::None => FirstKey { file: None, made: None },
     };
-    let limits = Limits::default();
+    let traces = settings.traces.as_ref().map(|traces| traces.start(&node)).transpose()?;
     let origins = Origins::new(address, settings.allowed_origins.clone());
-    let door = Arc::new(Door::new(origins, access(&settings, &engine)));
-    let rest = RestFace::new(RestOptions {
+    let door = Door::new(origins, access(&settings, &engine));
+    let site = Site::new(SiteOptions {
         default_template: Some(settings.template.clone()),
-        ..RestOptions::new(engine.clone(), Arc::clone(&door), limits.clone())
-    });
-    let mcp = McpFace::start(HttpOptions {
-        engine: engine.clone(),
-        server: Arc::new(Server::new()),
-        default_template: Some(settings.template.clone()),
-        door: Arc::clone(&door),
-        limits: limits.clone(),
         sessions: SessionRules { idle: settings.sessions_idle, limit: settings.sessions_max },
-        keep_alive: KEEP_ALIVE,
+        traces: traces.clone().map(|traces| traces as Arc<dyn Collect>),
+        ..SiteOptions::new(engine.clone(), door)
     });
-    let requests = Arc::<Requests>::default();
-    let sessions = Arc::clone(&mcp);
-    let metrics = MetricsFace::new(
-        engine.clone(),
-        door,
-        Arc::clone(&requests),
-        Box::new(move || sessions.session_count()),
-    );
-    let faces: Vec<Arc<dyn Face>> =
-        vec![Arc::new(Health::default()), Arc::clone(&mcp) as Arc<dyn Face>, rest, metrics];
     let webhooks = settings.webhooks.start(&engine)?;
     warn_of(&settings.auth);
     let person = io::stdout().is_terminal();
@@ -122,8 +102,7 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
             // An error means the same: whoever could send it has gone.
             let _ = stopped.await;
         };
-        http::serve(listener, Options { faces, limits, requests }, stopped).await;
-        mcp.close().await;
+        site.serve(listener, stopped).await;
         match settings.on_stop {
             OnStop::Keep => engine.leave().await,
             OnStop::End => engine.shutdown().await,
@@ -131,6 +110,9 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
         // After the last of what they tell.
         if let Some(webhooks) = webhooks {
             webhooks.stop().await;
+        }
+        if let Some(traces) = traces {
+            traces.stop().await;
         }
         store.close().await;
     };

@@ -4,8 +4,9 @@
 //! aliases. An empty value counts as not set. `docs/reference/environment.md` is generated from
 //! [`ALL`].
 
-use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+mod environment;
+
+pub use environment::Environment;
 
 /// One variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,6 +170,34 @@ pub const WEBHOOK_SECRETS: EnvVar = EnvVar {
           base64; one for all, or one for each with commas between. Never logged.",
 };
 
+/// Who is told of each request.
+pub const TRACE_ENDPOINT: EnvVar = EnvVar {
+    name: "OTEL_EXPORTER_OTLP_ENDPOINT",
+    aliases: &[],
+    commands: &["serve", "config"],
+    flag: None,
+    doc: "URL of an OpenTelemetry collector that is told of each request by OTLP over HTTP (JSON), \
+          such as `http://localhost:4318`. Default: nobody is told.",
+};
+
+/// What it wants besides.
+pub const TRACE_HEADERS: EnvVar = EnvVar {
+    name: "OTEL_EXPORTER_OTLP_HEADERS",
+    aliases: &[],
+    commands: &["serve", "config"],
+    flag: None,
+    doc: "Headers that the collector wants, such as its key: `name=value,name=value`. Never logged.",
+};
+
+/// What the service is called there.
+pub const TRACE_NAME: EnvVar = EnvVar {
+    name: "OTEL_SERVICE_NAME",
+    aliases: &[],
+    commands: &["serve", "config"],
+    flag: None,
+    doc: "What the service is called in traces. Default: `holm`.",
+};
+
 /// Where a service is.
 pub const URL: EnvVar = EnvVar {
     name: "HOLM_URL",
@@ -214,17 +243,18 @@ pub const SSL_CERT_FILE: EnvVar = EnvVar {
 pub const HTTPS_PROXY: EnvVar = EnvVar {
     name: "HTTPS_PROXY",
     aliases: &["https_proxy"],
-    commands: &["mcp", "account", "key"],
+    commands: &["mcp", "serve", "account", "key"],
     flag: None,
     doc: "Proxy to a service whose URL begins with `https://`, such as \
-          `http://proxy.example.com:3128`. Services on this machine are reached directly.",
+          `http://proxy.example.com:3128`; in `serve` to a collector. Services on this machine \
+          are reached directly.",
 };
 
 /// The proxy for http.
 pub const HTTP_PROXY: EnvVar = EnvVar {
     name: "HTTP_PROXY",
     aliases: &["http_proxy"],
-    commands: &["mcp", "account", "key"],
+    commands: &["mcp", "serve", "account", "key"],
     flag: None,
     doc: "The same for `http://`.",
 };
@@ -233,7 +263,7 @@ pub const HTTP_PROXY: EnvVar = EnvVar {
 pub const NO_PROXY: EnvVar = EnvVar {
     name: "NO_PROXY",
     aliases: &["no_proxy"],
-    commands: &["mcp", "account", "key"],
+    commands: &["mcp", "serve", "account", "key"],
     flag: None,
     doc: "Hosts, ends of hosts, addresses and networks that are reached without a proxy, with \
           commas between; `*` is all.",
@@ -293,6 +323,9 @@ pub const ALL: &[EnvVar] = &[
     ALLOWED_ORIGINS,
     WEBHOOK_URLS,
     WEBHOOK_SECRETS,
+    TRACE_ENDPOINT,
+    TRACE_HEADERS,
+    TRACE_NAME,
     URL,
     API_KEY,
     CA_FILE,
@@ -306,61 +339,9 @@ pub const ALL: &[EnvVar] = &[
     XDG_RUNTIME_DIR,
 ];
 
-/// The variables that were set at the start. Read once, so that what is decided from them cannot
-/// change while it is decided, and so that tests need no process-wide state.
-#[derive(Debug, Clone, Default)]
-pub struct Environment(BTreeMap<OsString, OsString>);
-
-impl Environment {
-    /// Those of this process.
-    #[must_use]
-    pub fn of_process() -> Self {
-        Self(std::env::vars_os().collect())
-    }
-
-    /// Any.
-    pub fn of<K: Into<OsString>, V: Into<OsString>>(
-        pairs: impl IntoIterator<Item = (K, V)>,
-    ) -> Self {
-        Self(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
-    }
-
-    /// The value of any variable, also of one that holm does not declare.
-    #[must_use]
-    pub fn raw(&self, name: &OsStr) -> Option<&OsStr> {
-        self.0.get(name).map(OsString::as_os_str)
-    }
-
-    /// The name that was set, and its value: the first non-empty of `variable`'s names.
-    #[must_use]
-    pub fn get(&self, variable: EnvVar) -> Option<(&'static str, &OsStr)> {
-        std::iter::once(variable.name).chain(variable.aliases.iter().copied()).find_map(|name| {
-            let value = self.raw(OsStr::new(name))?;
-            (!value.is_empty()).then_some((name, value))
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_first_name_that_is_set_and_not_empty_counts() {
-        let check = |pairs: &[(&str, &str)], expected: Option<(&str, &str)>| {
-            let environment = Environment::of(pairs.iter().copied());
-            let found = environment.get(API_KEY).map(|(n, v)| (n, v.to_str().unwrap()));
-            assert_eq!(found, expected, "{pairs:?}");
-        };
-        check(&[], None);
-        check(&[("AAS_API_KEY", "a")], Some(("AAS_API_KEY", "a")));
-        check(
-            &[("AAS_API_KEY", "a"), ("ABX_SANDBOX_API_KEY", "b")],
-            Some(("ABX_SANDBOX_API_KEY", "b")),
-        );
-        check(&[("AAS_API_KEY", "a"), ("HOLM_API_KEY", "")], Some(("AAS_API_KEY", "a")));
-        check(&[("AAS_API_KEY", "a"), ("HOLM_API_KEY", "c")], Some(("HOLM_API_KEY", "c")));
-    }
 
     #[test]
     fn every_variable_is_documented_once() {
