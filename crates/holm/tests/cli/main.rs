@@ -2,6 +2,8 @@
 //!
 //! `HOLM_WRITE_SNAPSHOTS=1 cargo test --release -p holm --test cli` writes them anew.
 
+#![allow(clippy::print_stdout, reason = "tests say what they skip")]
+
 #[path = "../common/mod.rs"]
 mod common;
 
@@ -12,3 +14,4 @@ mod help;
 mod snapshot;
 mod streams;
 mod terminal;
+mod unit;
