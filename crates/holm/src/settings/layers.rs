@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::file::SettingsFile;
-use super::table::{self, Setting, Shown};
+use super::table::{Setting, Shown};
 use crate::env_vars::Environment;
 use crate::exit::Failure;
 
@@ -121,11 +121,11 @@ impl<'a> Layers<'a> {
         Ok((Origin::Default, setting.default.clone().into_owned()))
     }
 
-    /// An empty variable counts as not set, except where "nothing" is a value: a blank token.
+    /// An empty variable counts as not set, except where "nothing" is a value.
     fn variable(&self, setting: &Setting) -> Option<(&'static str, &OsStr)> {
         let variable = setting.env?;
         let found = self.environment.get(variable);
-        if found.is_some() || setting.key != table::TOKEN.key {
+        if found.is_some() || !setting.blank_counts {
             return found;
         }
         let names = std::iter::once(variable.name).chain(variable.aliases.iter().copied());

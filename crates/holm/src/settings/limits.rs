@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use holm_engine::{EngineSettings, LifetimeRules, Prices, Rate, Size};
+use holm_engine::{EngineSettings, LifetimeRules, Prices, Rate, Size, SizeName};
 
 use super::layers::Layers;
 use super::parse;
@@ -59,9 +59,9 @@ pub(super) fn engine(layers: &Layers<'_>) -> Result<EngineSettings, Failure> {
     };
     settings.meter_interval = duration(layers, &table::METER_INTERVAL)?;
     settings.balance_grace = duration(layers, &table::BALANCE_GRACE)?;
-    settings.sizes.small = size(layers, "small")?;
-    settings.sizes.medium = size(layers, "medium")?;
-    settings.sizes.large = size(layers, "large")?;
+    settings.sizes.small = size(layers, SizeName::Small)?;
+    settings.sizes.medium = size(layers, SizeName::Medium)?;
+    settings.sizes.large = size(layers, SizeName::Large)?;
     Ok(settings)
 }
 
@@ -86,13 +86,12 @@ fn price(layers: &Layers<'_>, setting: &Setting) -> Result<i64, Failure> {
     layers.read(setting, "a whole number of millionths, 0 or more", read)
 }
 
-fn size(layers: &Layers<'_>, name: &str) -> Result<Size, Failure> {
-    let field = |field: &str| table::size_field(name, field);
+fn size(layers: &Layers<'_>, name: SizeName) -> Result<Size, Failure> {
     Ok(Size {
-        vcpus: count(layers, &field("vcpus"))?,
-        memory_mb: count(layers, &field("memory_mb"))?,
-        disk_mb: count(layers, &field("disk_mb"))?,
-        disk_inodes: count(layers, &field("disk_inodes"))?,
-        max_processes: count(layers, &field("max_processes"))?,
+        vcpus: count(layers, &table::VCPUS.of_size(name))?,
+        memory_mb: count(layers, &table::MEMORY.of_size(name))?,
+        disk_mb: count(layers, &table::DISK.of_size(name))?,
+        disk_inodes: count(layers, &table::INODES.of_size(name))?,
+        max_processes: count(layers, &table::PROCESSES.of_size(name))?,
     })
 }

@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use holm_engine::{Size, SizeName, Sizes};
+
 use crate::env_vars::{self, EnvVar};
 
 /// One setting.
@@ -18,6 +20,8 @@ pub struct Setting {
     pub default: Cow<'static, str>,
     /// What may be shown of it.
     pub shown: Shown,
+    /// Whether an empty variable sets it, where other settings take it as not set.
+    pub blank_counts: bool,
     /// What it does, as a sentence.
     pub doc: Cow<'static, str>,
 }
@@ -40,6 +44,7 @@ const fn setting(key: &'static str, default: &'static str, doc: &'static str) ->
         flag: None,
         default: Cow::Borrowed(default),
         shown: Shown::Whole,
+        blank_counts: false,
         doc: Cow::Borrowed(doc),
     }
 }
@@ -53,6 +58,11 @@ impl Setting {
 
     const fn flag(mut self, flag: &'static str) -> Self {
         self.flag = Some(flag);
+        self
+    }
+
+    const fn blank_counts(mut self) -> Self {
+        self.blank_counts = true;
         self
     }
 
@@ -93,7 +103,7 @@ settings! {
     AUTH = setting("server.auth", "", "`keys`, `token` or `none`. Default: `token` where \
         `server.token` is set, else `keys`.").flag("--auth");
     TOKEN = setting("server.token", "", "One token that all clients send, instead of API keys. \
-        Set but blank lets nobody in.").env(env_vars::AUTH_TOKEN).shown(Shown::Never);
+        Set but blank lets nobody in.").env(env_vars::AUTH_TOKEN).shown(Shown::Never).blank_counts();
     ALLOWED_ORIGINS = setting("server.allowed_origins", "", "Origins of web pages that may use \
         the service besides those of this machine; a list.").env(env_vars::ALLOWED_ORIGINS);
     TEMPLATE = setting("sandboxes.template", "host", "Template of sandboxes that name none.")
@@ -150,42 +160,46 @@ settings! {
         .env(env_vars::TRACE_NAME);
 }
 
-/// What a size has: name in the file, and what it is.
-pub(super) const SIZE_FIELDS: [(&str, &str); 5] = [
-    ("vcpus", "Processors"),
-    ("memory_mb", "Memory in MiB"),
-    ("disk_mb", "Disk in MiB"),
-    ("disk_inodes", "Files and directories"),
-    ("max_processes", "Processes and threads"),
-];
+/// One number of a size.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SizeField {
+    name: &'static str,
+    what: &'static str,
+    of: fn(&Size) -> u64,
+}
 
-/// The sizes with their numbers, in the order of [`SIZE_FIELDS`].
-const SIZES: [(&str, [u64; 5]); 3] = [
-    ("small", [2, 4 << 10, 8 << 10, 8 << 16, 1024]),
-    ("medium", [4, 8 << 10, 16 << 10, 16 << 16, 2048]),
-    ("large", [8, 16 << 10, 32 << 10, 32 << 16, 4096]),
-];
+pub(super) const VCPUS: SizeField =
+    SizeField { name: "vcpus", what: "Processors", of: |size| size.vcpus.into() };
+pub(super) const MEMORY: SizeField =
+    SizeField { name: "memory_mb", what: "Memory in MiB", of: |size| size.memory_mb };
+pub(super) const DISK: SizeField =
+    SizeField { name: "disk_mb", what: "Disk in MiB", of: |size| size.disk_mb };
+pub(super) const INODES: SizeField =
+    SizeField { name: "disk_inodes", what: "Files and directories", of: |size| size.disk_inodes };
+pub(super) const PROCESSES: SizeField = SizeField {
+    name: "max_processes",
+    what: "Processes and threads",
+    of: |size| size.max_processes,
+};
 
 /// All of them, in the order of the reference page.
 #[must_use]
 pub fn all() -> Vec<Setting> {
-    let sizes = SIZES.iter().flat_map(|(size, _)| {
-        SIZE_FIELDS.iter().map(|(field, _)| size_field(size, field)).collect::<Vec<_>>()
-    });
+    let fields = [VCPUS, MEMORY, DISK, INODES, PROCESSES];
+    let sizes = SizeName::ALL.into_iter().flat_map(|size| fields.map(|field| field.of_size(size)));
     NAMED.iter().cloned().chain(sizes).collect()
 }
 
-/// The setting of one number of a size.
-pub(super) fn size_field(size: &str, field: &str) -> Setting {
-    let place = SIZE_FIELDS.iter().position(|(name, _)| *name == field);
-    let numbers = SIZES.iter().find(|(name, _)| *name == size).map(|(_, numbers)| numbers);
-    let default = numbers.zip(place).map_or(0, |(numbers, place)| numbers[place]);
-    let what = place.map_or("", |place| SIZE_FIELDS[place].1);
-    Setting {
-        key: format!("sizes.{size}.{field}").into(),
-        default: default.to_string().into(),
-        doc: format!("{what} of a {size} sandbox.").into(),
-        ..setting("", "", "")
+impl SizeField {
+    /// The setting of this number of a size.
+    pub(super) fn of_size(self, size: SizeName) -> Setting {
+        let default = (self.of)(&Sizes::default().get(size));
+        Setting {
+            key: format!("sizes.{size}.{}", self.name).into(),
+            default: default.to_string().into(),
+            doc: format!("{} of a {size} sandbox.", self.what).into(),
+            ..setting("", "", "")
+        }
     }
 }
 
