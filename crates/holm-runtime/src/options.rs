@@ -71,11 +71,17 @@ impl LinuxOptions {
         self.data_dir.clone().unwrap_or_else(|| default_dir(Place::Data))
     }
 
+    /// Where sockets live, the default filled in.
+    #[must_use]
+    pub fn runtime_dir(&self) -> PathBuf {
+        self.runtime_dir.clone().unwrap_or_else(|| default_dir(Place::Runtime))
+    }
+
     /// The same with every default filled in, as the launcher needs it.
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             data_dir: self.data_dir(),
-            runtime_dir: self.runtime_dir.clone().unwrap_or_else(|| default_dir(Place::Runtime)),
+            runtime_dir: self.runtime_dir(),
             lifetime: self.lifetime,
             blanks: self.blanks,
             refill: self.refill,

@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use holm_runtime::LinuxOptions;
+
 use super::file::{self, SettingsFile};
 use super::layers::{Layers, Origin, wrong};
 use super::table::{self, Setting};
@@ -43,8 +45,10 @@ pub(super) fn base<'a>(
         true => layers,
         false => layers.with_file(file_in(&place)?),
     };
-    let (origin, text) = layers.text(&table::RUNTIME_DIR)?;
+    let (origin, text) = layers.find(&table::RUNTIME_DIR)?;
     let runtime_dir = directory(&table::RUNTIME_DIR, &origin, &text)?;
+    let shown = runtime_dir.clone().unwrap_or_else(|| LinuxOptions::new("").runtime_dir());
+    layers.note(&table::RUNTIME_DIR, &origin, &shown.display().to_string());
     let (_, log) = layers.text(&table::LOG)?;
     let log_format = layers.read(&table::LOG_FORMAT, "text or json", LogFormat::read)?;
     let (origin, text) = layers.text(&table::DATABASE)?;
@@ -75,7 +79,7 @@ fn directory(setting: &Setting, origin: &Origin, text: &str) -> Result<Option<Pa
 
 /// The directory where nothing names one.
 fn default_data_dir() -> PathBuf {
-    holm_runtime::LinuxOptions::new("").data_dir()
+    LinuxOptions::new("").data_dir()
 }
 
 /// The file that a flag or a variable names. It must be there.
