@@ -160,8 +160,8 @@ impl Service {
     }
 }
 
-const MAKE_ONE: &str = "where the service's database is, `holm key create ACCOUNT --scopes admin \
-                        --data-dir DIR` makes one that is";
+const MAKE_ONE: &str = "work on the service's database, with --data-dir DIR; there \
+                        `holm key create ACCOUNT --scopes admin` makes a key that may";
 
 /// The service counts in minutes.
 fn minutes(lifetime: Duration) -> Result<u64, Failure> {
