@@ -1,6 +1,7 @@
 //! The builder: a short-lived child of the launcher that does one sandbox's slow steps with the
-//! host's privileges, clones PID 1 (as the launcher's child, or for a service as nobody's), and ends. It undoes nothing itself:
-//! its descriptors go with it, and the launcher undoes the rest by name (`launcher::undo`).
+//! host's privileges, clones PID 1 (as the launcher's child, or the keeper's), and ends. It undoes
+//! nothing itself: its descriptors go with it, and the launcher undoes the rest by name
+//! (`launcher::undo`).
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -18,10 +19,11 @@ use crate::driver::{DriverErrorKind, MountRo};
 use crate::failure::{Attempt, Failure};
 use crate::ids::IdMap;
 use crate::message::{Disk, Layer, Order, Preparation, Report, Tree};
-use crate::options::{DiskSize, Lifetime, Settings};
+use crate::options::{DiskSize, Settings};
+use crate::seccomp::Program;
 use crate::step::{Step, perform};
 use crate::sys::process::{Forked, Parentage, flag, fork_into};
-use crate::{jail, sys, template};
+use crate::{helper, jail, sys, template};
 
 /// What is to be built, and with what.
 pub(crate) struct Plan<'a> {
@@ -39,7 +41,7 @@ pub(crate) struct Plan<'a> {
     pub launcher: &'a Channel,
     /// Where to report.
     pub report: Channel,
-    pub jail: jail::Start<'a>,
+    pub filter: &'a Program,
 }
 
 /// Runs in the child.
@@ -52,7 +54,7 @@ pub(crate) fn main(plan: &Plan<'_>) -> ! {
     // Names are for whoever looks at the process list.
     let _ = rustix::thread::set_name(c"holm-builder");
     rustix::process::umask(Mode::from_raw_mode(0o077));
-    let outcome = die_with_launcher().and_then(|()| build(plan));
+    let outcome = helper::die_with_launcher().and_then(|()| build(plan));
     if let Err(failure) = outcome {
         // When the launcher is gone there is nobody to tell.
         let _ = plan.report.send(&Report::Failed(failure), &[]);
@@ -114,14 +116,19 @@ fn clone_init(plan: &Plan<'_>) -> Result<(i32, OwnedFd), Failure> {
     };
     let into = cgroup.as_ref().map(AsRawFd::as_raw_fd);
     let doors = plan.group.as_ref().map_or(Ok(Vec::new()), Group::doors);
-    let jail = jail::Start { doors: doors.tried("open the cgroups")?, ..plan.jail };
+    let jail = jail::Start {
+        doors: doors.tried("open the cgroups")?,
+        lifetime: plan.settings.lifetime,
+        fault: plan.settings.fault,
+        filter: plan.filter,
+    };
     if let Some(owner) = plan.ids.owner() {
         act_as(owner)?;
     }
-    let parentage = match plan.settings.lifetime {
-        Lifetime::Embedded => Parentage::Sibling,
-        // Nobody's, once we have left.
-        Lifetime::Detached => Parentage::Child,
+    let parentage = match plan.settings.lifetime.outlives_launcher() {
+        false => Parentage::Sibling,
+        // The keeper's, once we have left.
+        true => Parentage::Child,
     };
     let forked = fork_into(NAMESPACES, parentage, into).map_err(no_namespaces);
     if let Ok(Forked::Child) = forked {
@@ -145,7 +152,7 @@ fn act_as(user: u32) -> Result<(), Failure> {
     rustix::thread::set_thread_res_uid(real, effective, Uid::ROOT).map_err(not_another_user)?;
     set_capabilities(None, CapabilitySets { effective: now.permitted, ..now })
         .tried("keep the capabilities")?;
-    die_with_launcher()
+    helper::die_with_launcher()
 }
 
 fn not_another_user(errno: Errno) -> Failure {
@@ -158,11 +165,6 @@ fn not_another_user(errno: Errno) -> Failure {
         _ => Failure::internal(""),
     };
     failure.because(format!("change the user: {errno}"))
-}
-
-fn die_with_launcher() -> Result<(), Failure> {
-    let death = Some(rustix::process::Signal::KILL);
-    rustix::process::set_parent_process_death_signal(death).tried("ask to die with the launcher")
 }
 
 fn open_group(group: &Group) -> Result<OwnedFd, Failure> {

@@ -141,8 +141,12 @@ impl Channel {
 
     /// True when the other end is closed.
     pub fn is_closed(&self) -> bool {
-        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        self.poll_for_end(Some(&now))
+        self.is_closed_within(std::time::Duration::ZERO)
+    }
+
+    /// True when the other end is closed within that time. Reads nothing.
+    pub fn is_closed_within(&self, time: std::time::Duration) -> bool {
+        self.poll_for_end(rustix::event::Timespec::try_from(time).ok().as_ref())
     }
 
     /// Waits until the other end is closed, and reads nothing.

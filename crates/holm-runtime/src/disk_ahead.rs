@@ -67,10 +67,7 @@ impl AsRawFd for DiskAhead {
 
 fn make(data_dir: &Path, shape: Shape, fault: Option<Fault>, channel: &Channel) {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
-    let death = Some(rustix::process::Signal::KILL);
-    let made = rustix::process::set_parent_process_death_signal(death)
-        .tried("ask to die with the launcher")
-        .and_then(|()| disk::make(data_dir, shape.into(), fault));
+    let made = helper::die_with_launcher().and_then(|()| disk::make(data_dir, shape.into(), fault));
     // A launcher that is gone, or wants no disk any more, takes none.
     let _ = match made {
         Ok(disk) => channel.send(&Word::Made, &[disk.mount.as_fd(), disk.root.as_fd()]),

@@ -5,9 +5,16 @@ use std::os::fd::RawFd;
 
 use rustix::io::Errno;
 
-use crate::failure::Failure;
+use crate::failure::{Attempt as _, Failure};
 use crate::sys;
 use crate::sys::process::{Forked, Parentage, fork_into};
+
+/// In a child of the launcher: has the kernel end it with the launcher. A change of user takes that
+/// back.
+pub(crate) fn die_with_launcher() -> Result<(), Failure> {
+    let death = Some(rustix::process::Signal::KILL);
+    rustix::process::set_parent_process_death_signal(death).tried("ask to die with the launcher")
+}
 
 /// Starts one under that name, with no descriptors but `keep`. Gives its process id; it exits with
 /// 0 when the work succeeds and with 1 when it fails.

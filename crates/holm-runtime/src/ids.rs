@@ -175,17 +175,18 @@ pub struct IdRanges {
     blocks: Vec<(u32, File)>,
     /// Ranges not in use. The one unused for the longest time comes first.
     free: std::collections::VecDeque<u32>,
-    /// The data directory of a service, whose sandboxes keep their ids when no lock is held.
-    service: Option<PathBuf>,
+    /// Whose sandboxes keep their ids when no lock is held: the directory of an instance, or the data
+    /// directory of a service.
+    name: Option<PathBuf>,
 }
 
 impl IdRanges {
-    /// For a launcher; `service` is the data directory where sandboxes outlive it.
-    pub fn new(service: Option<PathBuf>) -> Self {
-        Self { service, ..Self::default() }
+    /// For a launcher; with a name where sandboxes outlive it, the same for those that follow it.
+    pub fn new(name: Option<PathBuf>) -> Self {
+        Self { name, ..Self::default() }
     }
 
-    /// Takes the range of a sandbox that an earlier launcher of this service has made.
+    /// Takes the range of a sandbox that an earlier launcher of the same name has made.
     pub fn take_over(&mut self, lock_dir: &Path, start: u32) -> Result<(), Failure> {
         let block = start.saturating_sub(FIRST) / RANGE_LEN / BLOCK;
         if !self.blocks.iter().any(|(ours, _)| *ours == block) {
@@ -232,8 +233,8 @@ impl IdRanges {
         ))
     }
 
-    /// Takes a block unless it is another's: one who runs holds the lock, and a service whose
-    /// sandboxes run without it has left its name in the file.
+    /// Takes a block unless it is another's: one who runs holds the lock, and one whose sandboxes may
+    /// run without it has left its name in the file.
     fn try_block(&mut self, dir: &Path, block: u32) -> Result<bool, Failure> {
         let mut file = File::options()
             .create(true)
@@ -249,10 +250,10 @@ impl IdRanges {
         }
         let mut name = Vec::new();
         file.read_to_end(&mut name).tried("read an id range lock")?;
-        let own = self.service.as_ref().map(|dir| dir.as_os_str().as_bytes()).unwrap_or_default();
+        let own = self.name.as_ref().map(|dir| dir.as_os_str().as_bytes()).unwrap_or_default();
         if name != own {
-            let service = Path::new(std::ffi::OsStr::from_bytes(&name));
-            if !name.is_empty() && crate::instance::any_keeps_sandboxes(service) {
+            let other = Path::new(std::ffi::OsStr::from_bytes(&name));
+            if !name.is_empty() && crate::instance::may_have_sandboxes(other) {
                 return Ok(false);
             }
             file.set_len(0).tried("empty an id range lock")?;

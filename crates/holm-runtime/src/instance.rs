@@ -1,10 +1,12 @@
 //! One running holm on this machine: its directories, its lock, and what dead ones have left.
 //!
 //! Every holm has an id. The lock file of an id is held by the launcher for as long as it lives, so
-//! an id without a holder is dead, and whatever carries it may be removed by the next start. Not so
-//! where sandboxes outlive their launcher: each has a record in its instance's directory, and while
-//! there is one the instance belongs to the next service of that data directory (`former`). What
-//! else carries an id is written in the lock file itself: every further file would cost each start.
+//! an id without a holder is dead, and whatever carries it may be removed by the next start. Where
+//! sandboxes outlive their launcher but not their owner, the keeper holds it too, and its launchers
+//! have the instance one after the other. Where they outlive the owner, each has a record in its
+//! instance's directory, and while there is one the instance belongs to the next service of that
+//! data directory (`former`). What else carries an id is written in the lock file itself: every
+//! further file would cost each start.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -20,7 +22,8 @@ use serde::{Deserialize, Serialize};
 use crate::cgroup::{self, Tree};
 use crate::driver::DriverErrorKind;
 use crate::failure::{Attempt, Failure};
-use crate::options::Settings;
+use crate::kept;
+use crate::options::{Lifetime, Settings};
 use crate::private::{self, Purpose};
 
 /// This holm.
@@ -29,12 +32,15 @@ pub(crate) struct Instance {
     pub id: String,
     /// Holds the sockets.
     pub runtime_dir: PathBuf,
-    data_dir: PathBuf,
+    pub data_dir: PathBuf,
+    /// The records of its sandboxes, where they outlive the launcher.
+    pub kept_dir: PathBuf,
     /// Held until we are gone.
     lock: File,
 }
 
-/// Below an instance's directory, where its sandboxes outlive the launcher: their records.
+/// The records of sandboxes: below an instance's directory for those that outlive their owner,
+/// elsewhere beside the sockets, which is quicker where that is in memory.
 const KEPT: &str = "sandboxes";
 
 /// What the next start must know to remove what is left.
@@ -52,18 +58,27 @@ impl Instance {
         // Held so that nobody takes the new directory for a dead one before its lock is held.
         let _guard = lock_all(&all)?;
         let id = random_id()?;
-        let data_dir = all.join(&id);
-        let runtime_dir = settings.runtime_dir.join(&id);
-        private::make_new(&data_dir)?;
-        let lock = open_lock(&data_dir).tried("make the instance's lock")?;
-        hold(&lock).tried("lock the instance")?;
-        if settings.lifetime.is_detached() {
-            private::make_new(&data_dir.join(KEPT))?;
-        }
-        let instance = Self { id, runtime_dir, data_dir, lock };
+        private::make_new(&all.join(&id))?;
+        let instance = Self::again(settings, &id)?;
         instance.record(None)?;
         private::make_new(&instance.runtime_dir)?;
+        if settings.lifetime.outlives_launcher() {
+            private::make_new(&instance.kept_dir)?;
+        }
         Ok(instance)
+    }
+
+    /// One that is there already: the keeper has made it for its launchers.
+    pub(crate) fn again(settings: &Settings, id: &str) -> Result<Self, Failure> {
+        let data_dir = settings.data_dir.join("instances").join(id);
+        let runtime_dir = settings.runtime_dir.join(id);
+        let lock = open_lock(&data_dir).tried("open the instance's lock")?;
+        live_in(&lock).tried("lock the instance")?;
+        let kept_dir = match settings.lifetime {
+            Lifetime::Detached => data_dir.join(KEPT),
+            Lifetime::Owner | Lifetime::Launcher => runtime_dir.join(KEPT),
+        };
+        Ok(Self { id: id.to_owned(), runtime_dir, data_dir, kept_dir, lock })
     }
 
     /// Name of the parent of its cgroups.
@@ -79,11 +94,6 @@ impl Instance {
             Record { runtime_dir: self.runtime_dir.clone(), cgroups: cgroups.unwrap_or_default() };
         let text = serde_json::to_vec(&record).tried("encode the record")?;
         self.lock.write_all_at(&text, 0).tried("write the record")
-    }
-
-    /// Where the record of a sandbox is kept.
-    pub(crate) fn kept(&self, name: &str) -> PathBuf {
-        self.data_dir.join(KEPT).join(name)
     }
 
     /// Removes its directories. Sandboxes are gone by now.
@@ -124,7 +134,7 @@ pub(crate) fn living(data_dir: &Path) -> Option<BTreeSet<String>> {
         let dir = entry.ok()?.path();
         if dir.is_dir() {
             let lock = open_lock(&dir).ok()?;
-            if keeps_sandboxes(&dir) || hold(&lock).is_err() {
+            if keeps_sandboxes(&dir) || take(&lock).is_err() {
                 living.insert(dir.file_name()?.to_str()?.to_owned());
             }
         }
@@ -145,7 +155,7 @@ pub(crate) fn sweep(settings: &Settings) -> Result<(), Failure> {
         if dir.is_dir()
             && !keeps_sandboxes(&dir)
             && let Ok(lock) = open_lock(&dir)
-            && hold(&lock).is_ok()
+            && take(&lock).is_ok()
         {
             remove_dead(&dir, &lock, PATIENCE);
         }
@@ -153,15 +163,17 @@ pub(crate) fn sweep(settings: &Settings) -> Result<(), Failure> {
     Ok(())
 }
 
-/// True when an instance has sandboxes that outlive their launcher.
+/// True when an instance has sandboxes that outlive their owner.
 fn keeps_sandboxes(dir: &Path) -> bool {
     std::fs::read_dir(dir.join(KEPT)).is_ok_and(|mut list| list.next().is_some())
 }
 
-/// True when a service of this data directory has sandboxes, also while it does not run.
-pub(crate) fn any_keeps_sandboxes(data_dir: &Path) -> bool {
-    let list = std::fs::read_dir(data_dir.join("instances"));
-    list.is_ok_and(|list| list.flatten().any(|entry| keeps_sandboxes(&entry.path())))
+/// True when there may be sandboxes of an instance with that directory, or of a service with that
+/// data directory, also while no launcher of theirs runs.
+pub(crate) fn may_have_sandboxes(dir: &Path) -> bool {
+    let list = std::fs::read_dir(dir.join("instances"));
+    let service = list.is_ok_and(|list| list.flatten().any(|entry| keeps_sandboxes(&entry.path())));
+    service || dir.join(LOCK).exists()
 }
 
 /// Instances of the same data directory whose launcher is gone and whose sandboxes are not. Waits
@@ -202,7 +214,7 @@ impl Former {
             other => other.tried("open an instance's lock")?,
         };
         let start = std::time::Instant::now();
-        while hold(&lock).is_err() {
+        while take(&lock).is_err() {
             if start.elapsed() > LAST_WORK {
                 return Err(Failure::of(
                     DriverErrorKind::Internal,
@@ -272,9 +284,13 @@ impl Record {
 
 fn remove_dead(dir: &Path, lock: &File, patience: Duration) {
     let record = Record::read(lock);
+    // Only what has our own form is ever removed below a recorded path.
+    let named_as_ours = record.runtime_dir.file_name() == dir.file_name();
+    let kept_dir = Some(record.runtime_dir.join(KEPT)).filter(|_| named_as_ours);
     let start = std::time::Instant::now();
     let mut pause = Duration::from_millis(1);
-    while !remove_groups(&record.cgroups) {
+    // Where there are no groups, only its record leads to a PID 1 that outlived its launcher.
+    while !(kept_dir.as_deref().is_none_or(kept::end_all) & remove_groups(&record.cgroups)) {
         if start.elapsed() >= patience {
             // The directory stays, so that the next start tries again.
             return;
@@ -283,8 +299,6 @@ fn remove_dead(dir: &Path, lock: &File, patience: Duration) {
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(100));
     }
-    // Only what has our own form is ever removed below a recorded path.
-    let named_as_ours = record.runtime_dir.file_name() == dir.file_name();
     if named_as_ours && record.runtime_dir.is_dir() {
         let _ = std::fs::remove_dir_all(&record.runtime_dir);
     }
@@ -303,11 +317,19 @@ fn remove_groups(parents: &[PathBuf]) -> bool {
     gone
 }
 
-/// Takes an instance's lock for this process, or fails at once. A lock of the kind that forks do
-/// not inherit: a child that outlives the launcher by a moment would pass for it.
-pub(crate) fn hold(lock: &File) -> Result<(), Errno> {
+/// Says by an instance's lock that this process lives in it. A lock of the kind that forks do not
+/// inherit: a child that outlives the launcher by a moment would pass for it.
+fn live_in(lock: &File) -> Result<(), Errno> {
+    rustix::fs::fcntl_lock(lock, FlockOperation::NonBlockingLockShared)
+}
+
+/// Takes an instance's lock from everybody else, or fails at once: somebody lives in it.
+fn take(lock: &File) -> Result<(), Errno> {
     rustix::fs::fcntl_lock(lock, FlockOperation::NonBlockingLockExclusive)
 }
+
+/// The name of a lock's file in the directory that it is for.
+const LOCK: &str = "lock";
 
 fn lock_all(all: &Path) -> Result<File, Failure> {
     let file = open_lock(all).tried("open the lock of instances")?;
@@ -318,7 +340,7 @@ fn lock_all(all: &Path) -> Result<File, Failure> {
 fn open_lock(dir: &Path) -> std::io::Result<File> {
     let mut options = File::options();
     options.create(true).truncate(false).read(true).write(true).mode(0o600);
-    options.open(dir.join("lock"))
+    options.open(dir.join(LOCK))
 }
 
 /// 12 hex digits.

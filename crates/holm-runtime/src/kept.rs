@@ -1,23 +1,30 @@
 //! What is kept on disk of a sandbox that may outlive its launcher: enough to take it over, or to
 //! remove it.
 //!
-//! One file for each, beside its instance's record. It is there before anything of the sandbox is,
+//! One file for each, in its instance's directory for them. It is there before anything of the sandbox is,
 //! names PID 1 before that can become the guest, and goes when nothing is left. Only processes can
 //! be outlived: after a restart of the host nothing of a sandbox is there, so the files need not
 //! be safe against a power cut.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
-use rustix::process::{Pid, PidfdFlags};
+use rustix::process::{Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::Group;
 use crate::driver::Shape;
 use crate::ids::IdMap;
+use crate::sys;
 
 /// Of another form than this nothing is taken over.
 const VERSION: u32 = 1;
+
+/// The smallest page of a kernel. Most records fit into one.
+const PAGE: usize = 4096;
 
 /// What begins the name of a file that is not whole yet.
 const DRAFT: &str = ".draft-";
@@ -65,7 +72,7 @@ impl Kept {
     pub fn new(shape: Shape, ids: IdMap, group: Option<Group>, socket: PathBuf) -> Self {
         Self {
             version: VERSION,
-            boot: boot_id(),
+            boot: BOOT_ID.clone(),
             sandbox: None,
             shape,
             ids,
@@ -78,16 +85,27 @@ impl Kept {
 
     /// True when what it names can still be there.
     pub fn is_of_this_boot(&self) -> bool {
-        self.boot == boot_id()
+        self.boot == *BOOT_ID
     }
 
     /// Writes it at once or not at all.
     pub fn write(&self, path: &Path) -> io::Result<()> {
+        let mut text = serde_json::to_vec(self)?;
+        if text.len() <= PAGE {
+            // The kernel does not stop in the middle of a page, also for SIGKILL. In place, because
+            // a file that takes another's name may be written to the disk at once.
+            text.resize(PAGE, b' ');
+            let mut options = File::options();
+            let file = options.create(true).truncate(false).write(true).open(path)?;
+            if file.metadata()?.len() <= text.len() as u64 {
+                return file.write_all_at(&text, 0);
+            }
+        }
         let name = path.file_name().unwrap_or_default();
         let mut draft = std::ffi::OsString::from(DRAFT);
         draft.push(name);
         let draft = path.with_file_name(draft);
-        std::fs::write(&draft, serde_json::to_vec(self)?)?;
+        std::fs::write(&draft, text)?;
         std::fs::rename(draft, path)
     }
 }
@@ -112,15 +130,29 @@ pub(crate) fn all(dir: &Path) -> io::Result<Vec<(PathBuf, Option<Kept>)>> {
     Ok(found)
 }
 
+/// Kills every PID 1 that is kept in a directory. True when none is there any more.
+pub(crate) fn end_all(dir: &Path) -> bool {
+    let Ok(kept) = all(dir) else { return false };
+    let here = kept.into_iter().filter_map(|(_, kept)| kept).filter(Kept::is_of_this_boot);
+    let inits = here.filter_map(|kept| kept.init?.open());
+    let mut gone = true;
+    for init in inits.filter(|init| !sys::process::is_gone(init)) {
+        gone = false;
+        // Gone in between is as good.
+        let _ = rustix::process::pidfd_send_signal(init, Signal::KILL);
+    }
+    gone
+}
+
 fn is_draft(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(DRAFT.as_bytes()))
 }
 
 /// Names this run of the host's kernel.
-fn boot_id() -> String {
+static BOOT_ID: LazyLock<String> = LazyLock::new(|| {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().to_owned()
-}
+});
 
 fn start_time(pid: i32) -> Option<u64> {
     start_time_of(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
@@ -153,8 +185,14 @@ mod tests {
         let mut one = kept();
         one.sandbox = Some("sbx_1".into());
         one.write(&dir.join("sandbox-1")).unwrap();
-        one.sandbox = Some("sbx_2".into());
+        one.sandbox = Some("another".into());
         one.write(&dir.join("sandbox-1")).unwrap();
+        // Too long for one page, and short again.
+        let mut long = Kept { sandbox: Some("x".repeat(PAGE)), ..kept() };
+        long.write(&dir.join("sandbox-0")).unwrap();
+        long.write(&dir.join("sandbox-5")).unwrap();
+        long.sandbox = Some("x".into());
+        long.write(&dir.join("sandbox-5")).unwrap();
         std::fs::write(dir.join(".draft-sandbox-2"), serde_json::to_vec(&one).unwrap()).unwrap();
         std::fs::write(dir.join("sandbox-3"), "{\"version\":").unwrap();
         let newer = Kept { version: VERSION + 1, ..kept() };
@@ -165,14 +203,16 @@ mod tests {
             .iter()
             .map(|(path, kept)| {
                 let name = path.file_name().unwrap().to_str().unwrap();
-                (name, kept.as_ref().and_then(|kept| kept.sandbox.as_deref()))
+                (name, kept.as_ref().and_then(|kept| Some(kept.sandbox.as_ref()?.len())))
             })
             .collect();
         let want = [
             (".draft-sandbox-2", None),
-            ("sandbox-1", Some("sbx_2")),
+            ("sandbox-0", Some(PAGE)),
+            ("sandbox-1", Some(7)),
             ("sandbox-3", None),
             ("sandbox-4", None),
+            ("sandbox-5", Some(1)),
         ];
         assert_eq!(seen, want);
         assert!(kept().is_of_this_boot());

@@ -18,6 +18,11 @@ pub(crate) enum Request {
     Start(Box<Settings>),
     /// First message: try each kind of namespace, answer, and exit.
     Try,
+    /// To a launcher that follows another, where no record says whose a sandbox is: the owner has
+    /// this one.
+    Have { id: String, socket: PathBuf },
+    /// The owner has no more.
+    HaveAll,
     /// Make a sandbox.
     Create { seq: u64, spec: Box<SandboxSpec> },
     /// End a sandbox, or give up making it. No `seq`: nobody waits.

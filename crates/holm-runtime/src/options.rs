@@ -19,7 +19,7 @@ pub struct LinuxOptions {
     pub data_dir: Option<PathBuf>,
     /// Where sockets live; the default depends on the user.
     pub runtime_dir: Option<PathBuf>,
-    /// Whether sandboxes end with their owner.
+    /// With whom sandboxes end.
     pub lifetime: Lifetime,
     /// Sandboxes kept ready with nobody in them, so that a create is quick.
     pub blanks: usize,
@@ -48,7 +48,7 @@ impl LinuxOptions {
             forked_with: None,
             data_dir: None,
             runtime_dir: None,
-            lifetime: Lifetime::Embedded,
+            lifetime: Lifetime::Launcher,
             blanks: 2,
             refill: true,
             blank: Shape {
@@ -94,18 +94,28 @@ impl LinuxOptions {
     }
 }
 
-/// Whether sandboxes end with the process that asked for them.
+/// With whom sandboxes end, however that one ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Lifetime {
-    /// They do, however it ends.
-    Embedded,
-    /// They go on when it ends, and when the launcher does; the next driver with the same data
-    /// directory takes them over. There is one such driver at a time for a data directory.
+    /// With the launcher, which ends with the process that asked for them. The quickest to start:
+    /// for one sandbox.
+    Launcher,
+    /// With the process that asked for them. Over the end of a launcher they go on, and the next
+    /// one takes them over.
+    Owner,
+    /// With nobody: the next driver with the same data directory takes them over. There is one such
+    /// driver at a time for a data directory.
     Detached,
 }
 
 impl Lifetime {
-    pub(crate) fn is_detached(self) -> bool {
+    /// A launcher may find sandboxes of one before it.
+    pub(crate) fn outlives_launcher(self) -> bool {
+        self != Self::Launcher
+    }
+
+    /// A driver may find sandboxes of one before it.
+    pub(crate) fn outlives_owner(self) -> bool {
         self == Self::Detached
     }
 }

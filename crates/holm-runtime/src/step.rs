@@ -59,7 +59,7 @@ pub enum Step {
     Exec,
     /// A helper of the launcher: the host name of a sandbox that was a blank.
     Name,
-    /// Launcher: the record says whose it is now.
+    /// Launcher: the record says whose it is now, where it may outlive its owner.
     Owner,
 }
 

@@ -130,7 +130,7 @@ fn claim(
 pub(super) fn places(hierarchy: &Hierarchy, lifetime: Lifetime) -> Vec<&Path> {
     let mut all: Vec<&Path> =
         hierarchy.own.ancestors().take_while(|dir| dir.starts_with(&hierarchy.top)).collect();
-    if lifetime.is_detached() {
+    if lifetime.outlives_owner() {
         all.reverse();
     }
     all

@@ -16,7 +16,7 @@ use crate::sys::process::{Forked, Parentage, exit_now, flag, fork_into};
 pub fn report(options: &LinuxOptions) -> Enforcement {
     let mut options = options.clone();
     options.blanks = 0;
-    options.lifetime = crate::options::Lifetime::Embedded;
+    options.lifetime = crate::options::Lifetime::Launcher;
     match Trial::new(&options) {
         Ok(trial) => {
             let observed = trial.created.as_ref().map(|sandbox| table::Observed::of(sandbox.pid));

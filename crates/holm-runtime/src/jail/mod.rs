@@ -14,12 +14,13 @@ pub(crate) use confine::KEPT;
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use rustix::process::{DumpableBehavior, Signal};
+use rustix::process::DumpableBehavior;
 use rustix::thread::{Gid, Uid};
 
 use crate::channel::Channel;
 use crate::driver::DriverErrorKind;
 use crate::failure::{Attempt, Failure};
+use crate::helper;
 use crate::ids::IdMap;
 use crate::message::{Answer, Identity, Order, Preparation};
 use crate::options::Lifetime;
@@ -67,10 +68,11 @@ fn become_guest(channel: &Channel, start: &Start<'_>) -> Result<Never, Failure> 
         (other, _) => return Err(unexpected(&other)),
     };
     take_ids(preparation.ids)?;
-    match start.lifetime {
-        Lifetime::Embedded => die_with_launcher(channel)?,
-        Lifetime::Detached => leave_with_launcher(channel),
+    if !start.lifetime.outlives_launcher() {
+        // Set after the last change of ids, which clears it.
+        helper::die_with_launcher()?;
     }
+    leave_with_launcher(channel);
     confine::shared_counters(preparation.ids)?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let mounts = prepare(fault, &preparation, fds)?;
@@ -146,14 +148,6 @@ fn take_ids(ids: IdMap) -> Result<(), Failure> {
     rustix::thread::set_thread_res_uid(uid, uid, uid).tried("set the user")?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .tried("make PID 1 unreadable")
-}
-
-/// Set after the last change of ids, which clears it.
-fn die_with_launcher(channel: &Channel) -> Result<(), Failure> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-        .tried("ask to die with the launcher")?;
-    leave_with_launcher(channel);
-    Ok(())
 }
 
 /// The launcher may have died before. Its descriptors are closed before its children learn of its

@@ -11,7 +11,7 @@ use crate::helper;
 use crate::ids::{self, IdMap, IdRanges};
 use crate::instance::{self, Former, Instance};
 use crate::message::Facts;
-use crate::options::Settings;
+use crate::options::{Lifetime, Settings};
 use crate::seccomp::Program;
 use crate::sys;
 
@@ -54,7 +54,12 @@ pub(super) struct Host {
 }
 
 impl Host {
-    pub(super) fn find(settings: Settings, program: &'static [u8]) -> Result<Self, Failure> {
+    /// `instance`: one that the keeper has made.
+    pub(super) fn find(
+        settings: Settings,
+        program: &'static [u8],
+        instance: Option<&str>,
+    ) -> Result<Self, Failure> {
         let disk = if settings.disk_in_memory {
             disk::Kind::Memory { why: "asked for".into() }
         } else {
@@ -71,15 +76,29 @@ impl Host {
             true => DiskAhead::start(&settings.data_dir, settings.blank, settings.fault),
             false => None,
         };
-        let detached = settings.lifetime.is_detached();
-        let former = if detached { instance::former(&settings)? } else { Vec::new() };
-        let instance = Instance::new(&settings)?;
+        let lifetime = settings.lifetime;
+        let former = match lifetime {
+            Lifetime::Detached => instance::former(&settings)?,
+            Lifetime::Owner | Lifetime::Launcher => Vec::new(),
+        };
+        let instance = match instance {
+            Some(id) => Instance::again(&settings, id)?,
+            None => Instance::new(&settings)?,
+        };
         let found = if settings.without_cgroups {
             cgroup::Found { tree: None, problems: vec!["turned off by an option".into()] }
         } else {
-            cgroup::discover(&instance.cgroup_name(), settings.lifetime)
+            cgroup::discover(&instance.cgroup_name(), lifetime)
         };
-        instance.record(found.tree.as_ref())?;
+        if let Some(tree) = &found.tree {
+            instance.record(Some(tree))?;
+        }
+        // Who takes sandboxes over takes over their ids, and nobody else does in between.
+        let name = match lifetime {
+            Lifetime::Launcher => None,
+            Lifetime::Owner => Some(instance.data_dir.clone()),
+            Lifetime::Detached => Some(settings.data_dir.clone()),
+        };
         Ok(Self {
             filter: Program::compile()?,
             instance,
@@ -88,9 +107,9 @@ impl Host {
             disk,
             program,
             sealed: None,
-            ranges: IdRanges::new(detached.then(|| settings.data_dir.clone())),
+            ranges: IdRanges::new(name),
             former: former.into_iter().map(Some).collect(),
-            watch: if detached { Some(Watch::new()?) } else { None },
+            watch: if lifetime.outlives_launcher() { Some(Watch::new()?) } else { None },
             keeps: false,
             own_uts: super::namer::own_uts(machine_root)?,
             machine_root,

@@ -1,6 +1,6 @@
 //! The launcher: a single-threaded process that owns every sandbox of one holm. It forks builders
-//! for what is slow, is the parent of every PID 1, and is the one place where sandboxes are undone.
-//! When its control socket closes it removes everything and ends.
+//! for what is slow, and is the one place where sandboxes are undone. When its control socket closes
+//! it removes everything that is not to outlive its owner, and ends.
 
 mod adopt;
 mod guest;
@@ -43,10 +43,10 @@ pub fn main(guest: &'static [u8]) -> ! {
     }
     let control = Channel::from_fd(control);
     let event = match control.receive::<Request>() {
-        Ok(Some((Request::Start(settings), _))) if settings.lifetime.is_detached() => {
+        Ok(Some((Request::Start(settings), _))) if settings.lifetime.outlives_launcher() => {
             keeper::keep(&control, *settings, guest)
         }
-        Ok(Some((Request::Start(settings), _))) => serve(&control, *settings, guest),
+        Ok(Some((Request::Start(settings), _))) => serve(&control, *settings, guest, None),
         Ok(Some((Request::Try, _))) => Event::Tried(crate::doctor::try_namespaces()),
         _ => sys::process::exit_now(2),
     };
@@ -54,10 +54,16 @@ pub fn main(guest: &'static [u8]) -> ! {
     sys::process::exit_now(0)
 }
 
-/// Is the launcher of whoever holds the other end.
-fn serve(control: &Channel, settings: crate::options::Settings, guest: &'static [u8]) -> ! {
+/// Is the launcher of whoever holds the other end, in an instance of the keeper's where there is one.
+fn serve(
+    control: &Channel,
+    settings: crate::options::Settings,
+    guest: &'static [u8],
+    instance: Option<&str>,
+) -> ! {
     crate::step::this_is_the_launcher();
-    match Launcher::start(settings, guest, control) {
+    let found = Host::find(settings, guest, instance);
+    match found.and_then(|host| Launcher::start(host, control)) {
         Ok(mut launcher) => launcher.run(),
         Err(failure) => drop(control.send(&Event::Unusable(failure), &[])),
     }
@@ -79,12 +85,13 @@ struct Launcher<'a> {
     host: Host,
     slots: BTreeMap<u64, Slot>,
     next_slot: u64,
+    /// What a launcher before us has left, until the owner has said whose it is.
+    unclaimed: Vec<u64>,
     /// Owners that wait for everything to be gone.
     shutdown: Vec<u64>,
     /// No new sandboxes.
     closing: bool,
     /// The owner is gone.
-    orphaned: bool,
     orphaned_since: Option<Instant>,
     /// A blank could not be made; none is tried until a sandbox was.
     blanks_fail: bool,
@@ -92,12 +99,7 @@ struct Launcher<'a> {
 }
 
 impl<'a> Launcher<'a> {
-    fn start(
-        settings: crate::options::Settings,
-        guest: &'static [u8],
-        control: &'a Channel,
-    ) -> Result<Self, Failure> {
-        let host = Host::find(settings, guest)?;
+    fn start(host: Host, control: &'a Channel) -> Result<Self, Failure> {
         let exits = sys::signals::child_exits()
             .map_err(|errno| Failure::internal(format!("watch for exits: {errno}")))?;
         let mut launcher = Self {
@@ -107,15 +109,15 @@ impl<'a> Launcher<'a> {
             host,
             slots: BTreeMap::new(),
             next_slot: 0,
+            unclaimed: Vec::new(),
             shutdown: Vec::new(),
             closing: false,
-            orphaned: false,
             orphaned_since: None,
             blanks_fail: false,
             last_request: Instant::now(),
         };
         launcher.tell(&Event::Ready(launcher.host.facts()));
-        if launcher.host.settings.lifetime.is_detached() {
+        if launcher.host.settings.lifetime.outlives_launcher() {
             launcher.take_over()?;
         }
         launcher.host.sweep_others();
@@ -128,7 +130,7 @@ impl<'a> Launcher<'a> {
             self.host.look_if_due();
             self.advance();
             self.host.hand_over_disks();
-            if self.orphaned && (self.slots.is_empty() || self.is_late()) {
+            if self.orphaned_since.is_some() && (self.slots.is_empty() || self.is_late()) {
                 self.host.close();
                 return;
             }
@@ -140,7 +142,7 @@ impl<'a> Launcher<'a> {
     /// waits for us, shall try.
     fn is_late(&mut self) -> bool {
         let late = self.orphaned_since.is_some_and(|since| since.elapsed() > LAST_WORK)
-            && self.host.settings.lifetime.is_detached();
+            && self.host.settings.lifetime.outlives_owner();
         // Its records stay.
         self.host.keeps |= late;
         late
@@ -157,7 +159,7 @@ impl<'a> Launcher<'a> {
         }
         let mut sources = vec![Source::Exits];
         let mut fds = vec![PollFd::new(&self.exits, PollFlags::IN)];
-        if !self.orphaned {
+        if self.orphaned_since.is_none() {
             let mut flags = PollFlags::IN;
             flags.set(PollFlags::OUT, !self.unsent.is_empty());
             sources.push(Source::Control);
@@ -214,11 +216,13 @@ impl<'a> Launcher<'a> {
                 Err(Errno::AGAIN | Errno::INTR) => return,
                 // The owner is gone, or sends what no owner sends.
                 Ok(None) | Err(_) => {
-                    self.orphaned = true;
                     self.orphaned_since = Some(Instant::now());
                     // Whoever reads what the owner wrote there must not wait for us.
                     sys::fds::silence();
-                    self.let_go();
+                    if self.host.settings.lifetime.outlives_owner() {
+                        self.let_go();
+                    }
+                    self.end_all();
                     return;
                 }
             }
@@ -228,6 +232,8 @@ impl<'a> Launcher<'a> {
     fn obey(&mut self, request: Request) {
         self.last_request = Instant::now();
         match request {
+            Request::Have { id, socket } => self.claim_found(id, &socket),
+            Request::HaveAll => self.end_unclaimed(),
             Request::Create { seq, spec } => self.create(seq, *spec),
             Request::Destroy { seq, id } => self.destroy(seq, &id),
             Request::Cancel { seq } => {
@@ -295,9 +301,7 @@ impl<'a> Launcher<'a> {
 
     /// Takes note of children that are gone.
     fn reap(&mut self) {
-        let mut info = [0_u8; 1024];
-        // Only to make the descriptor quiet; what it says is less than what wait tells.
-        while rustix::io::read(&self.exits, &mut info).is_ok_and(|n| n > 0) {}
+        sys::signals::quiet(&self.exits);
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             let pid = pid.as_raw_nonzero().get();
             if self.host.is_helper_gone(pid) {
@@ -341,7 +345,7 @@ impl<'a> Launcher<'a> {
 
     /// Tells the owner about a PID 1 that ended by itself.
     fn note_death(&mut self, pid: i32, status: WaitStatus) {
-        let ours = |slot: &Slot| slot.init_pid == Some(pid) && !slot.detached;
+        let ours = |slot: &Slot| slot.init_pid == Some(pid) && !slot.is_detached();
         let Some((id, slot)) = self.slots.iter().find(|(_, slot)| ours(slot)) else { return };
         if slot.running && !slot.ending {
             let killed = status.terminating_signal() == Some(libc::SIGKILL);
@@ -362,7 +366,7 @@ impl<'a> Launcher<'a> {
 
     /// Sends to the owner, or keeps it until the owner reads.
     fn tell(&mut self, event: &Event) {
-        if self.orphaned {
+        if self.orphaned_since.is_some() {
             return;
         }
         // Events are small; one that cannot be encoded does not exist.

@@ -11,7 +11,9 @@ use crate::driver::{SandboxSpec, Shape};
 use crate::failure::{Attempt as _, Failure};
 use crate::ids::IdMap;
 use crate::kept::{Init, Kept};
+use crate::message::Created;
 use crate::step::Step;
+use crate::sys;
 
 /// Who asked for a sandbox, and what for.
 #[derive(Debug)]
@@ -38,9 +40,7 @@ pub(super) struct Slot {
     pub init_pid: Option<i32>,
     pub init: Option<OwnedFd>,
     pub init_gone: bool,
-    /// PID 1 is nobody's child, and does not end with us.
-    pub detached: bool,
-    /// Where its record is kept.
+    /// Where its record is kept, if it does not end with us.
     pub record: Option<PathBuf>,
     /// The instance of an earlier launcher that it belongs to.
     pub former: Option<usize>,
@@ -48,7 +48,7 @@ pub(super) struct Slot {
     pub mounts: Option<OwnedFd>,
     /// A directory of its disk.
     pub disk: Option<OwnedFd>,
-    pub socket: Option<PathBuf>,
+    pub socket: PathBuf,
     /// PID 1 was told to go on to the guest.
     pub told: bool,
     /// The host name inside is still a blank's.
@@ -83,6 +83,7 @@ impl Slot {
         group: Option<Group>,
         shape: Shape,
         ids: IdMap,
+        socket: PathBuf,
         order: Option<Order>,
     ) -> Self {
         let seq = order.as_ref().map(|order| order.seq);
@@ -100,12 +101,11 @@ impl Slot {
             init_pid: None,
             init: None,
             init_gone: false,
-            detached: false,
             record: None,
             former: None,
             mounts: None,
             disk: None,
-            socket: None,
+            socket,
             told: false,
             nameless: false,
             namer: None,
@@ -142,6 +142,21 @@ impl Slot {
         self.sandbox.as_deref()
     }
 
+    /// One that was found has an owner.
+    pub(super) fn take_owner(&mut self, sandbox: String) {
+        self.sandbox = Some(sandbox);
+    }
+
+    /// What its owner is told of it. None while there is nothing to tell.
+    pub(super) fn created(&self) -> Option<Created> {
+        Some(Created {
+            id: self.sandbox.clone()?,
+            pid: self.init_pid?.unsigned_abs(),
+            socket: self.socket.clone(),
+            cgroup: self.group.clone(),
+        })
+    }
+
     pub(super) fn claim(&mut self, order: Order) {
         self.seq = Some(order.seq);
         self.sandbox = Some(order.spec.id.clone());
@@ -149,16 +164,15 @@ impl Slot {
     }
 
     /// A sandbox of an earlier launcher, as it was kept. It runs if its PID 1 does.
-    pub(super) fn kept(name: String, kept: Kept, init: Option<OwnedFd>) -> Self {
-        let mut slot = Self::new(name, kept.group, kept.shape, kept.ids, None);
-        slot.detached = true;
+    pub(super) fn kept(name: String, record: PathBuf, kept: Kept, init: Option<OwnedFd>) -> Self {
+        let mut slot = Self::new(name, kept.group, kept.shape, kept.ids, kept.socket, None);
+        slot.record = Some(record);
         slot.sandbox = kept.sandbox;
         slot.init_pid = kept.init.filter(|_| init.is_some()).map(|init| init.pid);
         slot.running = init.is_some();
         slot.init_gone = init.is_none();
         slot.told = true;
         slot.init = init;
-        slot.socket = Some(kept.socket);
         slot.cpus = kept.cpus;
         slot
     }
@@ -166,20 +180,25 @@ impl Slot {
     /// Writes down what it is now, where somebody after us may need that. `runs`: it has become
     /// the sandbox that was ordered.
     pub(super) fn keep(&self, runs: bool) -> Result<(), Failure> {
-        let (Some(record), Some(socket)) = (&self.record, &self.socket) else { return Ok(()) };
-        let mut kept = Kept::new(self.shape, self.ids, self.group.clone(), socket.clone());
+        let Some(record) = &self.record else { return Ok(()) };
+        let mut kept = Kept::new(self.shape, self.ids, self.group.clone(), self.socket.clone());
         kept.cpus.clone_from(&self.cpus);
         // One that is gone by now is nothing to look for.
         // Asked last: while it is not gone, the number is its own.
-        let lives = |_: &Init| !self.init.as_ref().is_some_and(super::watch::is_gone);
+        let lives = |_: &Init| !self.init.as_ref().is_some_and(sys::process::is_gone);
         kept.init = self.init_pid.and_then(Init::of).filter(lives);
         kept.sandbox = self.sandbox.clone().filter(|_| runs);
         kept.write(record).tried("keep what a sandbox is")
     }
 
+    /// True when PID 1 is not our child, and does not end with us.
+    pub(super) fn is_detached(&self) -> bool {
+        self.record.is_some()
+    }
+
     /// True when its owner has it and it goes on without us.
     pub(super) fn is_kept(&self) -> bool {
-        self.detached
+        self.is_detached()
             && self.running
             && !self.ending
             && self.sandbox.is_some()
@@ -218,8 +237,8 @@ impl Slot {
     pub(super) fn look_at_init(&mut self) {
         use rustix::process::{WaitId, WaitIdOptions, waitid};
         let Some(init) = &self.init else { return };
-        if self.detached {
-            self.init_gone |= super::watch::is_gone(init);
+        if self.is_detached() {
+            self.init_gone |= sys::process::is_gone(init);
             return;
         }
         let only_look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;

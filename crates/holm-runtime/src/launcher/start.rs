@@ -1,7 +1,7 @@
 //! Making sandboxes: the way from an order, or from the wish for a blank, to a running guest.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -13,13 +13,14 @@ use crate::cgroup::{Control as _, Limits};
 use crate::channel::Channel;
 use crate::driver::SandboxSpec;
 use crate::failure::{Attempt, Failure};
-use crate::jail;
-use crate::message::{Answer, Created, Event, Identity, Report};
+use crate::message::{Answer, Event, Identity, Report};
 use crate::step::{Step, perform};
 use crate::sys::process::{Forked, Parentage, fork_into};
 
 /// After a request, how long nothing must be asked before a blank is made.
 const QUIET: Duration = Duration::from_millis(30);
+/// Sandboxes' names are this and a number.
+pub(super) const NAME: &str = "sandbox-";
 /// Host name of a blank.
 const BLANK_NAME: &str = "holm";
 
@@ -74,17 +75,16 @@ impl Launcher<'_> {
         let number = self.next_slot;
         self.next_slot += 1;
         let spec = order.as_ref().map(|order| &order.spec);
-        let name = format!("sandbox-{number}");
+        let name = format!("{NAME}{number}");
         let shape = spec.map_or(self.host.settings.blank, SandboxSpec::shape);
         let mounts = spec.map(|spec| spec.mounts.clone()).unwrap_or_default();
         let group = self.host.cgroups.as_ref().map(|tree| tree.group(&name));
         let settings = &self.host.settings;
-        let mut slot = Slot::new(name, group, shape, ids, order);
-        slot.socket = Some(self.host.instance.runtime_dir.join(format!("{}.sock", slot.name)));
-        if settings.lifetime.is_detached() {
-            slot.detached = true;
-            slot.record = Some(self.host.instance.kept(&slot.name));
-        }
+        let instance = &self.host.instance;
+        let socket = instance.runtime_dir.join(format!("{name}.sock"));
+        let record = settings.lifetime.outlives_launcher().then(|| instance.kept_dir.join(&name));
+        let mut slot = Slot::new(name, group, shape, ids, socket, order);
+        slot.record = record;
         let begun = perform(settings.fault, Step::Record, || slot.keep(false))
             .and_then(|()| self.fork_builder(&mut slot, mounts));
         if let Err(failure) = begun {
@@ -115,12 +115,7 @@ impl Launcher<'_> {
                 init,
                 launcher: &ours,
                 report: builders,
-                jail: jail::Start {
-                    doors: Vec::new(),
-                    lifetime: self.host.settings.lifetime,
-                    fault: self.host.settings.fault,
-                    filter: &self.host.filter,
-                },
+                filter: &self.host.filter,
             }),
             Forked::Parent(pid, _) => {
                 slot.builder = Some(pid.as_raw_nonzero().get());
@@ -218,20 +213,18 @@ impl Launcher<'_> {
                 return;
             }
         }
+        let settings = &self.host.settings;
+        // An owner that does not go before its sandboxes knows itself which it has.
+        let told = settings.lifetime.outlives_owner();
+        let own = || if told { slot.keep(true) } else { Ok(()) };
         if slot.order().is_some()
-            && let Err(failure) = perform(self.host.settings.fault, Step::Owner, || slot.keep(true))
+            && let Err(failure) = perform(settings.fault, Step::Owner, own)
         {
             slot.end(Some(failure));
             return;
         }
+        let Some(sandbox) = slot.created() else { return };
         let Some(order) = slot.take_order() else { return };
-        let (Some(pid), Some(socket)) = (slot.init_pid, slot.socket.clone()) else { return };
-        let sandbox = Created {
-            id: order.spec.id.clone(),
-            pid: pid.unsigned_abs(),
-            socket,
-            cgroup: slot.group.clone(),
-        };
         let gone = slot.init_gone;
         self.blanks_fail = false;
         self.tell(&Event::Created { seq: order.seq, sandbox });
@@ -258,8 +251,7 @@ fn tell_identity(slot: &Slot, host: &mut super::Host, cpus: Vec<usize>) -> Resul
         Some(group) => group.limit(&limits).tried("set the limits"),
         None => Ok(()),
     })?;
-    let path = slot.socket.clone().ok_or_else(|| Failure::internal("no place for the socket"))?;
-    let socket = perform(fault, Step::Socket, || listen(path))?;
+    let socket = perform(fault, Step::Socket, || listen(&slot.socket))?;
     let max_processes = shape.max_processes;
     let identity = Identity { hostname, cpus, max_processes };
     let channel = slot.channel.as_ref().ok_or_else(|| Failure::internal("PID 1 has left"))?;
@@ -283,7 +275,7 @@ fn send_to_init(
 }
 
 /// The guest's socket, bound outside of the sandbox so that nothing inside can take its place.
-fn listen(path: PathBuf) -> Result<OwnedFd, Failure> {
+fn listen(path: &Path) -> Result<OwnedFd, Failure> {
     let listener = std::os::unix::net::UnixListener::bind(path).tried("make the guest's socket")?;
     Ok(listener.into())
 }

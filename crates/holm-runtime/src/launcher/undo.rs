@@ -49,6 +49,11 @@ impl Launcher<'_> {
             let Some(slot) = self.slots.get_mut(&id) else { return };
             slot.retry = false;
             let Some(step) = slot.next_undo() else { break };
+            if step == Step::Record {
+                // Nothing but that is left of it.
+                self.answer_waiters(id);
+            }
+            let Some(slot) = self.slots.get_mut(&id) else { return };
             match undo_one(step, slot, &mut self.host) {
                 Ok(Undone::Yes) => {
                     slot.undone += 1;
@@ -75,14 +80,18 @@ impl Launcher<'_> {
     /// No process of a sandbox is left. Whoever has only this one waits for no more than that.
     fn note_processes_gone(&mut self, id: u64) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
+        // Taken down by that, after the answer.
+        let mounts = slot.mounts.take();
         if !self.host.settings.refill {
-            for seq in std::mem::take(&mut slot.waiters) {
-                self.tell(&Event::Done { seq, failure: None });
-            }
+            self.answer_waiters(id);
         }
-        // Now, because this is what takes them down.
-        if let Some(slot) = self.slots.get_mut(&id) {
-            slot.mounts = None;
+        drop(mounts);
+    }
+
+    fn answer_waiters(&mut self, id: u64) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        for seq in std::mem::take(&mut slot.waiters) {
+            self.tell(&Event::Done { seq, failure: None });
         }
     }
 
@@ -157,8 +166,11 @@ fn undo(step: Step, slot: &mut Slot, host: &mut super::Host) -> Result<Undone, F
         | Step::Enter
         | Step::Owner => Ok(Undone::Yes),
         Step::Name => Ok(undo_name(slot)),
-        Step::Socket => remove_file(slot.socket.as_deref(), "remove the socket"),
-        Step::Record => remove_file(slot.record.as_deref(), "remove the record"),
+        Step::Socket => remove_file(&slot.socket, "remove the socket"),
+        Step::Record => match &slot.record {
+            Some(record) => remove_file(record, "remove the record"),
+            None => Ok(Undone::Yes),
+        },
         Step::Clone => Ok(undo_clone(slot)),
         Step::Disk => {
             if let Some(disk) = slot.disk.take() {
@@ -182,8 +194,8 @@ fn undo(step: Step, slot: &mut Slot, host: &mut super::Host) -> Result<Undone, F
     }
 }
 
-fn remove_file(path: Option<&Path>, what: &str) -> Result<Undone, Failure> {
-    match path.map_or(Ok(()), std::fs::remove_file) {
+fn remove_file(path: &Path, what: &str) -> Result<Undone, Failure> {
+    match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).tried(what),
         _ => Ok(Undone::Yes),
     }

@@ -2,8 +2,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::failure::{Attempt, Failure};
 
@@ -37,11 +37,4 @@ impl AsFd for Watch {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
-}
-
-/// True when the process is gone.
-pub(super) fn is_gone(init: &OwnedFd) -> bool {
-    let mut ready = [PollFd::new(init, PollFlags::IN)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    rustix::event::poll(&mut ready, Some(&now)).is_ok() && !ready[0].revents().is_empty()
 }

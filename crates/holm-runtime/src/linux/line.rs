@@ -17,8 +17,8 @@ pub(super) struct Ready {
     pub ended: Vec<Event>,
 }
 
-/// Waits for the first words of the launcher that `channel` leads to.
-pub(super) fn embedded(channel: Channel, pid: u32) -> Result<Ready, Failure> {
+/// Waits for the first words of the launcher that `channel` leads to, which no other will follow.
+pub(super) fn only(channel: Channel, pid: u32) -> Result<Ready, Failure> {
     match channel.receive::<Event>().tried("wait for the launcher")? {
         Some((Event::Ready(facts), _)) => {
             Ok(Ready { channel, pid, facts, found: Vec::new(), ended: Vec::new() })
@@ -31,8 +31,11 @@ pub(super) fn embedded(channel: Channel, pid: u32) -> Result<Ready, Failure> {
 /// Waits for the keeper's next launcher. One that dies before it is ready is followed by another.
 pub(super) fn kept(keeper: &Channel) -> Result<Ready, Failure> {
     loop {
-        let told = keeper.receive::<Event>().tried("wait for a launcher")?;
-        let Some((Event::Launcher { pid }, fds)) = told else { return Err(gone()) };
+        let (pid, fds) = match keeper.receive::<Event>().tried("wait for a launcher")? {
+            Some((Event::Launcher { pid }, fds)) => (pid, fds),
+            Some((Event::Unusable(failure), _)) => return Err(failure),
+            _ => return Err(gone()),
+        };
         let Some(fd) = fds.into_iter().next() else { return Err(gone()) };
         if let Some(ready) = first_words(Channel::from_fd(fd), pid)? {
             return Ok(ready);

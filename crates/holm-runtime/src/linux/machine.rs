@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::shared::{Exit, Shared};
+use super::owned::Exit;
+use super::shared::Shared;
 use crate::cgroup::Control;
 use crate::driver::{BoxFuture, DriverError, ExitReason, Machine, Usage};
 use crate::message::{Created, Request};
@@ -21,7 +22,7 @@ pub(super) struct LinuxMachine {
 
 impl LinuxMachine {
     pub(super) fn new(shared: Arc<Shared>, created: Created) -> Self {
-        let exit = shared.watch_exit(&created.id);
+        let exit = shared.watch_exit(&created);
         Self { shared, created, exit, destroyed: AtomicBool::new(false) }
     }
 }
@@ -62,7 +63,7 @@ impl Machine for LinuxMachine {
             };
             match answer {
                 Some(result) => result?,
-                None if self.shared.is_detached() => return Err(self.shared.launcher_gone()),
+                None if self.shared.outlives_owner() => return Err(self.shared.launcher_gone()),
                 // The launcher is gone, and what it left is removed by then.
                 None => self.shared.gone().await,
             }
@@ -75,7 +76,7 @@ impl Machine for LinuxMachine {
 
 impl Drop for LinuxMachine {
     fn drop(&mut self) {
-        if !self.destroyed.load(Ordering::Acquire) && !self.shared.is_detached() {
+        if !self.destroyed.load(Ordering::Acquire) && !self.shared.outlives_owner() {
             self.shared.notify(&Request::Destroy { seq: None, id: self.created.id.clone() });
             self.shared.note_destroyed(&self.created.id);
         }

@@ -4,6 +4,7 @@ mod child;
 mod line;
 mod lock;
 mod machine;
+mod owned;
 mod pending;
 mod shared;
 
@@ -24,7 +25,7 @@ use pending::PendingCreate;
 use shared::Shared;
 
 /// Sandboxes on this machine. Dropping it ends them all, without waiting, unless their lifetime is
-/// [`Detached`](crate::Lifetime::Detached): then those that run go on.
+/// [`Lifetime::Detached`](crate::Lifetime::Detached): then those that run go on.
 #[derive(Debug)]
 pub struct LinuxDriver {
     shared: Arc<Shared>,
@@ -53,7 +54,7 @@ impl LinuxDriver {
     /// When it cannot be started.
     pub fn launch(options: LinuxOptions) -> Result<Launching, DriverError> {
         let settings = options.settings();
-        let lock = match settings.lifetime.is_detached() {
+        let lock = match settings.lifetime.outlives_owner() {
             true => Some(lock::take(&settings.data_dir)?),
             false => None,
         };
@@ -61,8 +62,8 @@ impl LinuxDriver {
         Ok(Launching { channel, child, options, settings, lock })
     }
 
-    /// Name of this instance, which its cgroups, sockets and files carry. Another launcher has
-    /// another one.
+    /// Name of this instance, which its cgroups, sockets and files carry. Where sandboxes outlive the
+    /// owner, another launcher has another one.
     #[must_use]
     pub fn instance(&self) -> String {
         self.shared.instance()
@@ -99,9 +100,9 @@ impl Launching {
     /// When the launcher cannot work here.
     pub fn ready(self) -> Result<LinuxDriver, DriverError> {
         let Self { channel, child, options, settings, lock } = self;
-        let (ready, keeper) = match settings.lifetime.is_detached() {
+        let (ready, keeper) = match settings.lifetime.outlives_launcher() {
             true => (line::kept(&channel)?, Some(channel)),
-            false => (line::embedded(channel, child.id())?, None),
+            false => (line::only(channel, child.id())?, None),
         };
         let facts = ready.facts.clone();
         let shared = Shared::start(ready, keeper, child, settings)?;
@@ -158,7 +159,7 @@ impl Driver for LinuxDriver {
     }
 
     fn outlived(&self) -> bool {
-        self.options.lifetime.is_detached()
+        self.options.lifetime.outlives_owner()
     }
 
     fn leave(&self) -> BoxFuture<'_, ()> {
@@ -179,7 +180,7 @@ impl Drop for LinuxDriver {
 
 /// The error of every call once the launcher is gone for good.
 fn launcher_gone(settings: &Settings) -> DriverError {
-    let text = if settings.lifetime.is_detached() {
+    let text = if settings.lifetime.outlives_owner() {
         "The launcher process has ended for good; holm must be started again. Sandboxes that run \
          go on."
     } else {

@@ -3,7 +3,7 @@
 //! A thread of its own, because the socket's kind is none that the async runtime knows, and because
 //! the driver can then be started before a runtime is.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,6 +12,7 @@ use rustix::net::Shutdown;
 use tokio::sync::{oneshot, watch};
 
 use super::line::{self, Ready};
+use super::owned::{Exit, Owned};
 use super::pending::{DoneAnswer, Pending};
 use super::{Child, clean_up_after};
 use crate::channel::{Channel, encode};
@@ -20,13 +21,10 @@ use crate::failure::Failure;
 use crate::message::{Created, Event, Request};
 use crate::options::Settings;
 
-/// How a sandbox ended, once it has.
-pub(super) type Exit = watch::Receiver<Option<ExitReason>>;
-
 #[derive(Debug)]
 pub(super) struct Shared {
     settings: Settings,
-    /// Of a service: from where the next launcher comes.
+    /// From where the next launcher comes, where one may follow.
     keeper: Option<Channel>,
     next_seq: AtomicU64,
     state: Mutex<State>,
@@ -40,7 +38,7 @@ struct State {
     pid: u32,
     instance: String,
     pending: Pending,
-    exits: HashMap<String, watch::Sender<Option<ExitReason>>>,
+    owned: Owned,
     /// What ran before us and nobody has adopted yet.
     found: HashMap<String, Created>,
     /// No launcher any more, and none to come.
@@ -58,13 +56,16 @@ impl Shared {
         settings: Settings,
     ) -> Result<Arc<Self>, DriverError> {
         let channel = Arc::new(ready.channel);
-        let exit = |found: &Created| (found.id.clone(), watch::Sender::new(None));
+        let mut owned = Owned::default();
+        for sandbox in &ready.found {
+            owned.watch(sandbox, None);
+        }
         let state = State {
             channel: Some(Arc::clone(&channel)),
             pid: ready.pid,
             instance: ready.facts.instance,
             pending: Pending::default(),
-            exits: ready.found.iter().map(exit).collect(),
+            owned,
             found: ready.found.into_iter().map(|found| (found.id.clone(), found)).collect(),
             gone: false,
             leaving: false,
@@ -76,6 +77,10 @@ impl Shared {
             state: Mutex::new(state),
             gone: watch::Sender::new(false),
         });
+        if shared.keeper.is_some() && !shared.outlives_owner() {
+            // The first one has found nothing; one that took its place before it was seen may have.
+            shared.state().say_what_we_have(&channel);
+        }
         let reader = shared.clone();
         std::thread::Builder::new()
             .name("holm-launcher".into())
@@ -96,8 +101,8 @@ impl Shared {
         super::launcher_gone(&self.settings)
     }
 
-    pub(super) fn is_detached(&self) -> bool {
-        self.settings.lifetime.is_detached()
+    pub(super) fn outlives_owner(&self) -> bool {
+        self.settings.lifetime.outlives_owner()
     }
 
     pub(super) fn next_seq(&self) -> u64 {
@@ -171,15 +176,15 @@ impl Shared {
     }
 
     /// Listens for the end of a sandbox.
-    pub(super) fn watch_exit(&self, id: &str) -> Exit {
-        self.state().watch_exit(id)
+    pub(super) fn watch_exit(&self, sandbox: &Created) -> Exit {
+        self.state().watch_exit(sandbox)
     }
 
     /// Says that a sandbox was destroyed, unless it had ended before.
     pub(super) fn note_destroyed(&self, id: &str) {
-        if let Some(sender) = self.state().exits.remove(id) {
-            set_exit(&sender, ExitReason::Destroyed);
-        }
+        let mut state = self.state();
+        state.owned.note_exit(id, ExitReason::Destroyed);
+        state.owned.forget(id);
     }
 
     pub(super) fn left_over(&self) -> Vec<String> {
@@ -246,23 +251,10 @@ impl Shared {
             return channel;
         }
         (state.pid, state.instance) = (pid, facts.instance);
-        let alive: HashSet<String> = found.iter().map(|found| found.id.clone()).collect();
-        for (id, exit) in &state.exits {
-            if !alive.contains(id) {
-                set_exit(exit, ExitReason::Died);
-            }
-        }
-        for sandbox in found {
-            if state.exits.contains_key(&sandbox.id) {
-                continue;
-            }
-            let id = sandbox.id.clone();
-            let waiting = state.pending.create_of(&id);
-            drop(state.watch_exit(&id));
-            if !waiting.is_some_and(|seq| state.pending.answer_create(seq, Ok(sandbox))) {
-                state.exits.remove(&id);
-                let _ = channel.send(&Request::Destroy { seq: None, id }, &[]);
-            }
+        if self.outlives_owner() {
+            state.compare(found, &channel);
+        } else {
+            state.say_what_we_have(&channel);
         }
         for bytes in state.pending.sent.values() {
             // A launcher that is gone again is followed by another.
@@ -277,10 +269,10 @@ impl Shared {
         match event {
             Event::Created { seq, sandbox } => {
                 // Before anybody can ask, so that an exit straight after it is not missed.
-                drop(state.watch_exit(&sandbox.id));
+                drop(state.watch_exit(&sandbox));
                 let id = sandbox.id.clone();
                 if !state.pending.answer_create(seq, Ok(sandbox)) {
-                    state.exits.remove(&id);
+                    state.owned.forget(&id);
                 }
             }
             Event::Failed { seq, failure } => {
@@ -288,9 +280,7 @@ impl Shared {
             }
             Event::Exited { id, out_of_memory } => {
                 let reason = if out_of_memory { ExitReason::OutOfMemory } else { ExitReason::Died };
-                if let Some(sender) = state.exits.get(&id) {
-                    set_exit(sender, reason);
-                }
+                state.owned.note_exit(&id, reason);
             }
             Event::Done { seq, failure } => {
                 let answer = failure.map_or(Ok(()), |failure| Err(failure.into()));
@@ -315,31 +305,42 @@ impl Shared {
         }
         // What was to be destroyed is gone too, once the clean-up is done; see `LinuxMachine`.
         state.pending.others.clear();
-        if self.is_detached() {
+        if self.outlives_owner() {
             // They go on.
             return;
         }
-        for (_, sender) in state.exits.drain() {
-            set_exit(&sender, ExitReason::Died);
-        }
+        state.owned.end_all();
     }
 }
 
 impl State {
-    fn watch_exit(&mut self, id: &str) -> Exit {
-        let gone = self.gone;
-        let entry = self.exits.entry(id.to_owned());
-        let sender = entry.or_insert_with(|| watch::Sender::new(gone.then_some(ExitReason::Died)));
-        sender.subscribe()
+    fn watch_exit(&mut self, sandbox: &Created) -> Exit {
+        self.owned.watch(sandbox, self.gone.then_some(ExitReason::Died))
     }
-}
 
-fn set_exit(sender: &watch::Sender<Option<ExitReason>>, reason: ExitReason) {
-    sender.send_if_modified(|exit| {
-        let first = exit.is_none();
-        if first {
-            *exit = Some(reason);
+    /// Holds what another launcher has found against what somebody has or waits for.
+    fn compare(&mut self, found: Vec<Created>, channel: &Channel) {
+        self.owned.note_alive(&found);
+        for sandbox in found {
+            if self.owned.has(&sandbox.id) {
+                continue;
+            }
+            let id = sandbox.id.clone();
+            let waiting = self.pending.create_of(&id);
+            drop(self.watch_exit(&sandbox));
+            if !waiting.is_some_and(|seq| self.pending.answer_create(seq, Ok(sandbox))) {
+                self.owned.forget(&id);
+                let _ = channel.send(&Request::Destroy { seq: None, id }, &[]);
+            }
         }
-        first
-    });
+    }
+
+    /// For a launcher that cannot know whose is what it has found.
+    fn say_what_we_have(&self, channel: &Channel) {
+        for (id, socket) in self.owned.all() {
+            let have = Request::Have { id: id.to_owned(), socket: socket.to_owned() };
+            let _ = channel.send(&have, &[]);
+        }
+        let _ = channel.send(&Request::HaveAll, &[]);
+    }
 }

@@ -86,6 +86,14 @@ pub const fn flag(value: libc::c_int) -> u64 {
     value.cast_unsigned() as u64
 }
 
+/// True when the process behind the descriptor is gone.
+pub fn is_gone(process: &OwnedFd) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut ready = [PollFd::new(process, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut ready, Some(&now)).is_ok() && !ready[0].revents().is_empty()
+}
+
 /// Ends this process at once, running no destructors.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: _exit has no preconditions.

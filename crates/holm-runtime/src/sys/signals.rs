@@ -19,6 +19,12 @@ pub fn child_exits() -> Result<OwnedFd, Errno> {
     }
 }
 
+/// Makes such a descriptor quiet. What it says is less than what `wait` tells.
+pub fn quiet(exits: &OwnedFd) {
+    let mut info = [0_u8; 1024];
+    while rustix::io::read(exits, &mut info).is_ok_and(|n| n > 0) {}
+}
+
 /// What a terminal or a service manager sends to a whole group, and the pipe signal.
 const REQUESTS: [libc::c_int; 5] =
     [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGPIPE];

@@ -176,8 +176,8 @@ mod tests {
         }
     }
 
-    /// Another process with an instance's lock, as [`instance::hold`] takes it: within one process
-    /// that lock would be no hindrance.
+    /// Another process with an instance's lock, as its launcher has it: within one process that lock
+    /// would be no hindrance.
     struct Holder(std::process::Child);
 
     impl Holder {

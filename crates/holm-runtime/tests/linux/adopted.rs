@@ -31,7 +31,7 @@ fn what_cannot_be_read_is_removed() {
     drop((machines, rig));
     let names: Vec<_> = std::fs::read_dir(instance.join("sandboxes")).unwrap().flatten().collect();
     let record = std::fs::read_to_string(names[0].path()).unwrap();
-    std::fs::write(names[0].path(), &record[..record.len() / 2]).unwrap();
+    std::fs::write(names[0].path(), &record[..record.trim_end().len() / 2]).unwrap();
     let record = std::fs::read_to_string(names[1].path()).unwrap();
     let later = record.replace("\"version\":1", "\"version\":2");
     assert_ne!(record, later);
@@ -66,7 +66,7 @@ fn others_leave_it_alone() {
     let map = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/uid_map")).unwrap();
     let pid = service.init_pid();
     let mut embedded = detached();
-    embedded.lifetime = Lifetime::Embedded;
+    embedded.lifetime = Lifetime::Launcher;
     for _ in 0..3 {
         let rig = Rig::new(embedded.clone());
         let machine = rig.create(spec()).unwrap();

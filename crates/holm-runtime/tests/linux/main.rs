@@ -12,6 +12,7 @@ mod harness;
 mod inside;
 mod leftovers;
 mod outlive;
+mod owned;
 mod poor;
 mod rig;
 mod rootless;
@@ -36,6 +37,7 @@ fn main() {
                 groups::TESTS,
                 inside::TESTS,
                 outlive::TESTS,
+                owned::TESTS,
                 poor::TESTS,
                 rootless::TESTS,
                 trouble::TESTS,

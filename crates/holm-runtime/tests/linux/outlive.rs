@@ -23,8 +23,12 @@ pub const TESTS: &[Test] = &[
 ];
 
 pub fn detached() -> LinuxOptions {
+    options_of(Lifetime::Detached)
+}
+
+pub fn options_of(lifetime: Lifetime) -> LinuxOptions {
     let mut options = options();
-    options.lifetime = Lifetime::Detached;
+    options.lifetime = lifetime;
     options.data_dir = Some(base().join("service"));
     options.runtime_dir = Some(base().join("service-run"));
     options
@@ -57,16 +61,16 @@ impl Seen {
 }
 
 /// An owner in a process of its own: makes a sandbox, uses it, destroys it, and says so.
-struct Owner {
-    child: Child,
+pub struct Owner {
+    pub child: Child,
     lines: std::io::Lines<std::io::BufReader<std::process::ChildStdout>>,
 }
 
 impl Owner {
-    fn start(fault: Option<Fault>) -> Self {
+    pub fn start(lifetime: Lifetime, fault: Option<Fault>) -> Self {
         let mut child = Command::new("/proc/self/exe")
             .args(["outlive-child", base().to_str().unwrap()])
-            .arg(serde_json::to_string(&fault).unwrap())
+            .arg(serde_json::to_string(&(lifetime, fault)).unwrap())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -76,25 +80,25 @@ impl Owner {
     }
 
     /// Its next word, or none when it is gone.
-    fn next(&mut self) -> Option<String> {
+    pub fn next(&mut self) -> Option<String> {
         self.lines.next().and_then(Result::ok)
     }
 
-    fn kill(&mut self) {
+    pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 }
 
 /// In the child. With a fault it goes on by itself; without one it does a step for every line.
-pub fn child(fault: &str) -> ! {
-    let fault: Option<Fault> = serde_json::from_str(fault).unwrap();
+pub fn child(order: &str) -> ! {
+    let (lifetime, fault): (Lifetime, Option<Fault>) = serde_json::from_str(order).unwrap();
     let wait = || {
         if fault.is_none() && std::io::stdin().read_line(&mut String::new()).unwrap() == 0 {
             std::process::exit(0);
         }
     };
-    let mut options = detached();
+    let mut options = options_of(lifetime);
     // Number 0 stands for this process.
     options.fault = fault.map(|fault| {
         let own = i32::try_from(std::process::id()).unwrap();
@@ -141,10 +145,16 @@ pub fn is_alive(pid: u32) -> bool {
     !stat.is_empty() && !stat.contains(") Z ")
 }
 
-const COUNTING: &str =
+pub fn parent(pid: u32) -> u32 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    fields[1].parse().unwrap()
+}
+
+pub const COUNTING: &str =
     "cd /workspace; (i=0; while :; do i=$((i+1)); echo $i > n; sleep 0.01; done) >/dev/null 2>&1 &";
 
-fn count(machine: &dyn Machine) -> u64 {
+pub fn count(machine: &dyn Machine) -> u64 {
     let text = sh(machine, "sandbox", "until [ -s /workspace/n ]; do :; done; cat /workspace/n");
     text.lines().next().and_then(|line| line.parse().ok()).unwrap_or(0)
 }
@@ -158,11 +168,6 @@ fn owner_and_launcher() {
     sh(&*machine, "sandbox", COUNTING);
     seen.note();
     let (pid, socket) = (machine.init_pid(), machine.guest_socket().to_owned());
-    let parent = |pid: u32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-        fields[1].parse::<u32>().unwrap()
-    };
     assert_ne!(parent(pid), rig.driver.launcher_pid(), "PID 1 is not the launcher's child");
     let busy = LinuxDriver::start(detached()).err().unwrap();
     assert_eq!(busy.kind, DriverErrorKind::InUse);
@@ -171,7 +176,7 @@ fn owner_and_launcher() {
     assert!(is_alive(pid), "an orderly end leaves it");
 
     for round in 0..3 {
-        let mut owner = Owner::start(None);
+        let mut owner = Owner::start(Lifetime::Detached, None);
         let launcher = owner.next().unwrap().parse().unwrap();
         let made = owner.next().unwrap();
         seen.note();
@@ -249,7 +254,7 @@ fn launcher_killed_while_busy() {
     seen.assert_none();
 }
 
-fn moments() -> impl Iterator<Item = (Step, When)> {
+pub fn moments() -> impl Iterator<Item = (Step, When)> {
     let all = [When::Before, When::After, When::BeforeUndo, When::AfterUndo];
     let all = Step::ALL.into_iter().flat_map(move |step| all.map(|when| (step, when)));
     // Nothing of ours runs after the guest has taken over.
@@ -278,7 +283,7 @@ fn at_every_step(mode: FaultMode) {
     drop(rig);
     for (step, when) in moments() {
         let what = format!("{step:?} {when:?} {mode:?}");
-        let mut owner = Owner::start(Some(Fault { step, when, mode }));
+        let mut owner = Owner::start(Lifetime::Detached, Some(Fault { step, when, mode }));
         let mut words = Vec::new();
         while let Some(word) = owner.next() {
             seen.note();

@@ -183,6 +183,8 @@ fn both_killed_and_swept() {
     kill(owner.launcher);
     kill(owner.child.id());
     owner.child.wait().unwrap();
+    // While it dies it is not dead, and not swept.
+    leftovers::wait_until("the launcher lives", || !crate::outlive::is_alive(owner.launcher));
     let rig = Rig::new(options());
     // The sweep goes on beside the launcher's own work.
     leftovers::wait_for_none(&owner.instance, &[rig.driver.launcher_pid()]);

@@ -101,11 +101,10 @@ fn case_15_no_zombies(home: &Home) {
     until("no defunct child of the service", || {
         children(mcp.pid()).iter().all(|(_, state)| *state != 'Z').then_some(())
     });
-    for (launcher, _) in children(mcp.pid()) {
-        until("no defunct child of the launcher", || {
-            children(launcher).iter().all(|(_, s)| *s != 'Z').then_some(())
-        });
-    }
+    until("no defunct process of keeper and launcher", || {
+        let below = descendants(mcp.pid());
+        below.iter().all(|(pid, _)| state(*pid) != Some('Z')).then_some(())
+    });
     mcp.end(home);
 }
 

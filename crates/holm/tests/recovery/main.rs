@@ -4,6 +4,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod launcher;
 mod service;
 mod steps;
 
@@ -82,6 +83,15 @@ fn kill(pid: u32) {
     }
 }
 
+/// Processes below one of holm's that are ours and no sandbox's.
+fn helpers(owner: u32) -> Vec<u32> {
+    let named = |(pid, _): (u32, String)| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        matches!(name.trim(), "holm-keeper" | "holm-launcher" | "holm").then_some(pid)
+    };
+    descendants(owner).into_iter().filter_map(named).collect()
+}
+
 fn killed_with_its_launcher_is_swept(home: &Home) {
     let mut moments = Moments::new();
     for _ in 0..if long() { 20 } else { 5 } {
@@ -89,16 +99,17 @@ fn killed_with_its_launcher_is_swept(home: &Home) {
         let steps = moments.below(6);
         load(&mcp, steps, &mut moments);
         home.note_instances();
-        let launchers = children(mcp.pid());
-        assert!(!launchers.is_empty(), "there is a launcher");
-        // Both at once, in either order: neither can tidy up after the other.
+        let launchers = helpers(mcp.pid());
+        assert!(launchers.len() >= 2, "there are a keeper and a launcher");
+        // All at once, in either order: neither can tidy up after the other.
         let launcher_first = moments.below(2) == 0;
         if launcher_first {
-            launchers.iter().for_each(|(pid, _)| kill(*pid));
+            launchers.iter().for_each(|pid| kill(*pid));
         }
         mcp.signal(Signal::KILL);
-        launchers.iter().for_each(|(pid, _)| kill(*pid));
+        launchers.iter().for_each(|pid| kill(*pid));
         mcp.wait();
+        until("all to be dead", || (!launchers.iter().any(|pid| is_alive(*pid))).then_some(()));
         assert_eq!(home.holm(&["run", "--", "echo", "swept"]).out(), "swept\n");
         home.assert_clean();
     }
@@ -139,9 +150,9 @@ fn others_are_never_swept(home: &Home) {
         let mut dying = home.mcp();
         dying.create();
         home.note_instances();
-        let launchers = children(dying.pid());
+        let launchers = helpers(dying.pid());
         dying.signal(Signal::KILL);
-        launchers.iter().for_each(|(pid, _)| kill(*pid));
+        launchers.iter().for_each(|pid| kill(*pid));
         dying.wait();
         assert_eq!(home.holm(&["run", "--", "true"]).code(), Some(0));
         assert_eq!(living.sh(&sandbox, "echo lives").good(), "lives");

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use rustix::process::Signal;
 
 use crate::common::*;
-use crate::{Moments, kill};
+use crate::{Moments, helpers, kill};
 
 as_root!(
     case_55_five_sandboxes_go_on_over_a_crash,
@@ -28,15 +28,6 @@ fn list(serve: &Serve, session: &str) -> Vec<(String, String)> {
 fn sh(serve: &Serve, session: &str, sandbox: &str, command: &str) -> String {
     let arguments = json!({"sandbox_id": sandbox, "command": command});
     serve.call(session, "run_command", arguments).run().good().to_owned()
-}
-
-/// Processes of the service besides itself that are ours and no sandbox's.
-fn helpers(serve: &Serve) -> Vec<u32> {
-    let named = |(pid, _): (u32, String)| {
-        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        matches!(name.trim(), "holm-keeper" | "holm-launcher" | "holm").then_some(pid)
-    };
-    descendants(serve.pid()).into_iter().filter_map(named).collect()
 }
 
 fn case_55_five_sandboxes_go_on_over_a_crash(home: &Home) {
@@ -63,7 +54,7 @@ fn case_55_five_sandboxes_go_on_over_a_crash(home: &Home) {
     // A call is under way.
     let call = serve.start(&session, "run_command", json!({"command": "sleep 1000"}));
     for all in [false, true] {
-        let helpers = helpers(&serve);
+        let helpers = helpers(serve.pid());
         assert!(helpers.len() >= 2, "a keeper and a launcher: {helpers:?}");
         serve.signal(Signal::KILL);
         if all {
@@ -124,7 +115,7 @@ fn helpers_that_are_killed_are_replaced_or_the_service_starts_anew(home: &Home) 
     let id = made.ok()["sandbox_id"].as_str().expect("an id").to_owned();
     // The launcher alone, again and again: calls go on, also creates and destroys.
     for _ in 0..3 {
-        let launcher = *helpers(&serve).last().expect("a launcher");
+        let launcher = *helpers(serve.pid()).last().expect("a launcher");
         kill(launcher);
         assert_eq!(sh(&serve, &session, &id, "echo here"), "here");
         let new = serve.call(&session, "create_sandbox", json!({}));
@@ -133,7 +124,7 @@ fn helpers_that_are_killed_are_replaced_or_the_service_starts_anew(home: &Home) 
         home.note_instances();
     }
     // All of them: it cannot go on, and says so by its end.
-    helpers(&serve).into_iter().for_each(kill);
+    helpers(serve.pid()).into_iter().for_each(kill);
     assert_eq!(serve.wait().code(), Some(1), "{}", serve.stderr());
     assert!(serve.stderr().contains("start holm again"), "{}", serve.stderr());
     let serve = home.serve(&[], &[]);
@@ -201,7 +192,7 @@ fn killed_under_load(home: &Home) {
             serve.ask("GET", "/health", &[], "");
         }
         home.note_instances();
-        let helpers = helpers(&serve);
+        let helpers = helpers(serve.pid());
         let safe: BTreeSet<String> = known.iter().chain(&made).cloned().collect();
         let safe: BTreeSet<String> = safe.difference(&load.doomed).cloned().collect();
         // The service alone, or all of it in either order, or the launcher and then the service.

@@ -161,8 +161,11 @@ fn killed_launcher_leaves_nothing(home: &Home) {
     until("it runs", || {
         (mcp.sh(&sandbox, "ls up2 2>/dev/null | wc -l").stdout == "1\n").then_some(())
     });
-    for (launcher, _) in children(mcp.pid()) {
-        kill(launcher, Signal::KILL);
+    // The keeper, which would start another launcher, before that.
+    for (keeper, _) in children(mcp.pid()) {
+        let launchers = children(keeper);
+        kill(keeper, Signal::KILL);
+        launchers.iter().for_each(|(launcher, _)| kill(*launcher, Signal::KILL));
     }
     // The server notices, answers what runs, says so, and ends: nothing can be made any more, and
     // whoever runs it starts it again.

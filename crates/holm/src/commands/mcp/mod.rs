@@ -24,7 +24,7 @@ pub(super) fn run(settings: McpSettings) -> Result<u8, Failure> {
         McpEngine::Embedded(count) => {
             let mut engine = EngineSettings::default();
             engine.max_sandboxes = count.unwrap_or(engine.max_sandboxes);
-            let driver = host::driver(&settings.host, &engine, Lifetime::Embedded)?;
+            let driver = host::driver(&settings.host, &engine, Lifetime::Owner)?;
             host::block_on(serve(driver, engine, settings.template))
         }
     }
@@ -41,7 +41,7 @@ async fn serve(
     let shutdown: Shutdown = Box::pin(async move {
         tokio::select! {
             () = stopped => {}
-            // Nothing can be made any more. Who runs us starts us again.
+            // Nothing can be made any more, for there is no keeper either. Who runs us starts us again.
             () = launcher => note.store(true, Ordering::Release),
         }
     });
