@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Tree, v1, v2};
+use super::{Tree, leaf, v1, v2};
 use crate::options::Lifetime;
 
 /// What was found.
@@ -50,9 +50,9 @@ pub fn discover(name: &str, lifetime: Lifetime) -> Found {
 }
 
 /// The parent's name, and what it is for.
-struct Place<'a> {
-    name: &'a str,
-    lifetime: Lifetime,
+pub(super) struct Place<'a> {
+    pub name: &'a str,
+    pub lifetime: Lifetime,
 }
 
 fn find_v1(found: &[Hierarchy], place: &Place<'_>, problems: &mut Vec<String>) -> Option<v1::Tree> {
@@ -87,22 +87,39 @@ fn find_v2(unified: &Hierarchy, place: &Place<'_>, problems: &mut Vec<String>) -
         problems.push("cgroup v2 offers none of cpu, memory, pids here".into());
         return None;
     }
-    let made = claim(unified, place, |dir| {
-        // A group with processes cannot hand controllers down, so this fails in our own group
-        // unless it is the root; then one further up is tried.
-        if let Some(parent) = dir.parent() {
-            v2::enable(parent, &controllers)?;
-        }
-        make_dir(dir)?;
-        v2::enable(dir, &controllers)
-    });
-    match made {
+    let enable = |dir: &Path| v2::enable(dir, &controllers);
+    match claim_v2(unified, place, enable, leaf::is_ours) {
         Ok(parent) => Some(v2::Tree { parent, controllers }),
         Err(error) => {
             problems.push(format!("cgroup v2: {error}"));
             None
         }
     }
+}
+
+/// A group with processes cannot hand controllers down. So this fails in our own group unless it is
+/// the root, and one further up is tried. Where there is none for us, as in a container, our
+/// processes go into a leaf of our own group first.
+pub(super) fn claim_v2(
+    unified: &Hierarchy,
+    place: &Place<'_>,
+    enable: impl Fn(&Path) -> io::Result<()>,
+    is_ours: impl Fn(u32) -> bool,
+) -> io::Result<PathBuf> {
+    let make = |dir: &Path| {
+        if let Some(parent) = dir.parent() {
+            enable(parent)?;
+        }
+        make_dir(dir)?;
+        enable(dir)
+    };
+    claim(unified, place, make).or_else(|first| {
+        if !leaf::enter(&unified.own, is_ours)? {
+            return Err(first);
+        }
+        let dir = unified.own.join(place.name);
+        make(&dir).map(|()| dir)
+    })
 }
 
 /// Tries to make the parent in our own group, then in each one above it. What is to outlive us is
@@ -136,7 +153,7 @@ pub(super) fn places(hierarchy: &Hierarchy, lifetime: Lifetime) -> Vec<&Path> {
     all
 }
 
-fn make_dir(dir: &Path) -> io::Result<()> {
+pub(super) fn make_dir(dir: &Path) -> io::Result<()> {
     match std::fs::create_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other,

@@ -3,6 +3,7 @@
 
 mod counter;
 mod discover;
+mod leaf;
 #[cfg(test)]
 mod tests;
 mod v1;

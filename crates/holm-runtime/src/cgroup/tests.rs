@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::discover::{Hierarchy, hierarchies};
+use super::discover::{Hierarchy, Place, claim_v2, hierarchies};
 use super::*;
+use crate::options::Lifetime;
 
 /// A directory that goes away with the test.
 struct Temp(PathBuf);
@@ -188,4 +189,88 @@ fn finds_its_place_in_each_kind_of_mount() {
     for (name, mountinfo, cgroup, want) in rows {
         assert_eq!(hierarchies(mountinfo, cgroup), want, "{name}");
     }
+}
+
+/// As the only group of a container: `members` are in it, of which those below 10 are ours.
+fn claimed(name: &str, lifetime: Lifetime, members: &str) -> (Temp, io::Result<PathBuf>) {
+    let temp = Temp::new(&format!("{name}-{}", members.len()));
+    let own = temp.0.clone();
+    fake(&own, &[("cgroup.procs", members)]);
+    std::fs::create_dir(own.join(leaf::NAME)).unwrap();
+    fake(&own.join(leaf::NAME), &[("cgroup.procs", "")]);
+    let unified = Hierarchy { controllers: Vec::new(), own: own.clone(), top: own.clone() };
+    // The kernel's rule, and that nothing is made before it is kept.
+    let enable = |dir: &Path| {
+        let left = members.is_empty() || !text(&own.join(leaf::NAME), "cgroup.procs").is_empty();
+        if dir == own && !left {
+            assert!(!own.join("holm-x").exists());
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
+        Ok(())
+    };
+    let place = Place { name: "holm-x", lifetime };
+    let made = claim_v2(&unified, &place, enable, |pid| pid < 10);
+    (temp, made)
+}
+
+#[test]
+fn our_processes_go_into_a_leaf_before_controllers_are_handed_down() {
+    for (name, lifetime) in [
+        ("leaf-owner", Lifetime::Owner),
+        ("leaf-service", Lifetime::Detached),
+        ("leaf-run", Lifetime::Launcher),
+    ] {
+        let (own, made) = claimed(name, lifetime, "3\n7\n");
+        assert_eq!(made.unwrap(), own.0.join("holm-x"));
+        assert!(own.0.join("holm-x").is_dir());
+        assert_eq!(text(&own.0.join(leaf::NAME), "cgroup.procs"), "7", "the last one");
+        // The root of all has no such rule.
+        let (own, made) = claimed(name, lifetime, "");
+        assert_eq!(made.unwrap(), own.0.join("holm-x"));
+        assert_eq!(text(&own.0.join(leaf::NAME), "cgroup.procs"), "");
+        // Somebody else's process is not moved, and so neither is ours.
+        let (own, made) = claimed(name, lifetime, "3\n70\n");
+        assert_eq!(made.unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        assert_eq!(text(&own.0.join(leaf::NAME), "cgroup.procs"), "");
+        assert!(!own.0.join("holm-x").exists());
+    }
+}
+
+/// On the kernel's own tree, with or without controllers.
+#[test]
+#[allow(clippy::print_stdout, reason = "skips are reported on standard output")]
+fn a_leaf_takes_all_processes_of_its_group() {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let unified = mounts.lines().find(|line| line.contains(" - cgroup2 "));
+    let (Some(line), true) = (unified, rustix::process::geteuid().is_root()) else {
+        println!("SKIP cgroup: no unified hierarchy is mounted, or this is not root");
+        return;
+    };
+    let root = PathBuf::from(line.split(' ').nth(4).unwrap());
+    let own = root.join(format!("holm-leaf-{}", std::process::id()));
+    std::fs::create_dir(&own).unwrap();
+    let start = || std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    let mut children = [start(), start()];
+    let moved: io::Result<Vec<()>> =
+        children.iter().map(|child| write(&own, "cgroup.procs", child.id())).collect();
+    let refused = leaf::enter(&own, |pid| pid == children[0].id());
+    let before = processes(&own);
+    // What runs another program is not ours; this test's own process is.
+    let known = [children[0].id(), std::process::id()].map(leaf::is_ours);
+    let entered = leaf::enter(&own, |pid| children.iter().any(|child| child.id() == pid));
+    let (left, inside) = (processes(&own), processes(&own.join(leaf::NAME)));
+    for child in &mut children {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    for dir in [own.join(leaf::NAME), own.clone()] {
+        std::fs::remove_dir(dir).unwrap();
+    }
+    moved.unwrap();
+    assert!(!refused.unwrap());
+    assert_eq!(before.unwrap().len(), 2);
+    assert_eq!(known, [false, true]);
+    assert!(entered.unwrap());
+    assert!(left.unwrap().is_empty());
+    assert_eq!(inside.unwrap().len(), 2);
 }
