@@ -127,6 +127,7 @@ impl Engine {
         let set = self.inner.store.account_set_disabled(id, at).await.map_err(Error::from);
         let action = if disabled { "account.disable" } else { "account.enable" };
         self.audit_result(action, Some(id.to_string()), &set, json!({}));
+        self.inner.key_ends.wake();
         set
     }
 

@@ -8,11 +8,12 @@
 //! | deleting | removed | its removal is finished |
 //! | none | removed | |
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use holm_runtime::Machine;
-use holm_store::{Account, EndReason, Ended, Record, SandboxState};
+use holm_store::{Account, EndReason, Ended, Owner, Record, SandboxId, SandboxState};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout};
 
@@ -54,18 +55,60 @@ impl Engine {
     /// Settles all records of this node, and everything that the driver has found.
     pub(crate) async fn settle_left_over(&self) -> Result<(), Error> {
         let inner = &self.inner;
+        let mut unsettled = BTreeSet::new();
         for record in inner.store.sandbox_alive_on(inner.settings.node).await? {
-            if inner.registry.get(&record.id).is_none() {
-                self.settle_record(record).await?;
+            let id = record.id;
+            if inner.registry.get(&id).is_some() {
+                continue;
+            }
+            // One that cannot be settled keeps nobody else from what is theirs.
+            if let Err(error) = self.settle_record(record).await {
+                let internal = error.internal.as_deref().unwrap_or_default();
+                tracing::error!(%id, %error, internal, "not settled; the sweep tries again");
+                unsettled.insert(id);
             }
         }
         for id in inner.driver.left_over() {
+            if id.parse().is_ok_and(|id: SandboxId| unsettled.contains(&id)) {
+                continue;
+            }
             if let Some(machine) = inner.driver.adopt(&id) {
                 tracing::warn!(id, "nobody's sandbox is removed");
                 inner.tasks.spawn(discard(id, machine));
             }
         }
+        inner.unsettled.lock().unwrap_or_else(PoisonError::into_inner).extend(unsettled);
         Ok(())
+    }
+
+    /// Settles what the start could not, with the sweep.
+    pub(crate) fn settle_again(&self) {
+        let lock = || self.inner.unsettled.lock().unwrap_or_else(PoisonError::into_inner);
+        for id in std::mem::take(&mut *lock()) {
+            let engine = self.clone();
+            self.inner.tasks.spawn(async move {
+                match engine.settle_one(id).await {
+                    Ok(()) => tracing::info!(%id, "settled"),
+                    Err(error) => {
+                        let internal = error.internal.as_deref().unwrap_or_default();
+                        tracing::debug!(%id, %error, internal, "still not settled");
+                        let unsettled = &engine.inner.unsettled;
+                        unsettled.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+                    }
+                }
+            });
+        }
+    }
+
+    async fn settle_one(&self, id: SandboxId) -> Result<(), Error> {
+        // It may have come so far that the sweep goes on with it.
+        if self.inner.registry.get(&id).is_some() {
+            return Ok(());
+        }
+        match self.inner.store.sandbox_get(Owner::Any, id).await? {
+            Some(record) if !record.state.is_over() => self.settle_record(record).await,
+            _ => Ok(()),
+        }
     }
 
     async fn settle_record(&self, record: Record) -> Result<(), Error> {
@@ -77,7 +120,7 @@ impl Engine {
         tracing::info!(%id, state = %record.state, runs, "left over by an engine before");
         match (record.state, machine) {
             (SandboxState::Provisioning, None) => {
-                self.inner.store.sandbox_forget(id).await?;
+                self.record_forget(&record).await?;
             }
             (SandboxState::Provisioning, Some(machine)) => {
                 let engine = self.clone();
@@ -86,8 +129,8 @@ impl Engine {
                         // Its place stays taken until the next start.
                         return;
                     }
-                    if let Err(error) = engine.inner.store.sandbox_forget(id).await {
-                        let internal = error.internal();
+                    if let Err(error) = engine.record_forget(&record).await {
+                        let internal = error.internal.as_deref().unwrap_or_default();
                         tracing::error!(%id, %error, internal, "a create is not taken back");
                     }
                 });

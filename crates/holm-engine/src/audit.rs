@@ -1,5 +1,6 @@
 //! The audit log: who did what to what, and what came of it.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,17 +13,21 @@ use tokio::time::Instant;
 
 use crate::{Engine, Error, ErrorKind};
 
-/// Refused keys that are written down in one [`PERIOD`]; of more, only how many there were.
+/// Failed calls of one kind and account that are written down in one [`PERIOD`]; of more, only how
+/// many there were.
 const REFUSALS: u32 = 60;
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// Keeps callers without a key from filling the log.
-#[derive(Debug, Default)]
-pub(crate) struct Refusals(Mutex<Window>);
+/// What is counted together.
+type Kind = (Option<AccountId>, &'static str);
 
+/// Keeps callers whose calls fail from filling the log.
 #[derive(Debug, Default)]
+pub(crate) struct Refusals(Mutex<HashMap<Kind, Window>>);
+
+#[derive(Debug)]
 struct Window {
-    since: Option<Instant>,
+    since: Instant,
     seen: u32,
     /// Since the last one that was written down.
     unwritten: u32,
@@ -30,10 +35,15 @@ struct Window {
 
 impl Refusals {
     /// Whether one more is written down, and then how many were not before it.
-    fn count(&self, now: Instant) -> Option<u32> {
-        let mut window = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if window.since.is_none_or(|since| now.duration_since(since) >= PERIOD) {
-            window.since = Some(now);
+    fn count(&self, kind: Kind, now: Instant) -> Option<u32> {
+        let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_over = |window: &Window| now.duration_since(window.since) >= PERIOD;
+        // Those of which there is nothing left to tell.
+        windows.retain(|other, window| *other == kind || window.unwritten > 0 || !is_over(window));
+        let fresh = Window { since: now, seen: 0, unwritten: 0 };
+        let window = windows.entry(kind).or_insert(fresh);
+        if is_over(window) {
+            window.since = now;
             window.seen = 0;
         }
         if window.seen >= REFUSALS {
@@ -87,7 +97,7 @@ impl Engine {
         self.audit_of(who, action, target, outcome, detail);
     }
 
-    /// Writes down how a call of the caller went.
+    /// Writes down how a call of the caller went; of failed ones so many as say what happened.
     pub(crate) fn audit_result<T>(
         &self,
         action: &'static str,
@@ -98,6 +108,13 @@ impl Engine {
         let outcome = match result {
             Ok(_) => Outcome::Done,
             Err(error) => {
+                let kind = (Some(self.caller.account), action);
+                let Some(unwritten) = self.inner.refusals.count(kind, Instant::now()) else {
+                    return;
+                };
+                if unwritten > 0 {
+                    detail["more_before"] = json!(unwritten);
+                }
                 detail["error"] = json!(error.kind.as_str());
                 outcome_of(error)
             }
@@ -111,7 +128,9 @@ impl Engine {
         who: (Option<AccountId>, Option<KeyId>),
         reason: &'static str,
     ) {
-        let Some(unwritten) = self.inner.refusals.count(Instant::now()) else { return };
+        // All together: what is presented as a key tells nobody apart.
+        let kind = (None, "key.use");
+        let Some(unwritten) = self.inner.refusals.count(kind, Instant::now()) else { return };
         let mut detail = json!({"reason": reason});
         if unwritten > 0 {
             detail["more_before"] = json!(unwritten);
@@ -155,9 +174,14 @@ mod tests {
     #[test]
     fn refusals_are_written_down_up_to_a_rate_and_counted_beyond_it() {
         let (refusals, start) = (Refusals::default(), Instant::now());
-        let written = (0..1000).filter(|_| refusals.count(start) == Some(0)).count();
+        let kind = (None, "key.use");
+        let written = (0..1000).filter(|_| refusals.count(kind, start) == Some(0)).count();
         assert_eq!(written, 60);
-        assert_eq!(refusals.count(start + PERIOD), Some(940));
-        assert_eq!(refusals.count(start + PERIOD), Some(0));
+        // Whoever fills one window leaves the others alone.
+        let other = (Some(AccountId::ZERO), "sandbox.create");
+        assert_eq!(refusals.count(other, start), Some(0));
+        assert_eq!(refusals.count(kind, start + PERIOD), Some(940));
+        assert_eq!(refusals.count(kind, start + PERIOD), Some(0));
+        assert_eq!(refusals.0.lock().expect("no panic").len(), 1, "what is over is forgotten");
     }
 }

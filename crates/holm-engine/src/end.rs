@@ -96,6 +96,9 @@ impl Engine {
         live.record = self.record_save(live.record, &[Happened::Ended(reason)]).await?;
         faults.check(DECIDE, Moment::After)?;
         tracing::info!(id = %sandbox.id, %reason, "sandbox ends");
+        if sandbox.is_priced() {
+            self.judge_later(sandbox.account);
+        }
         sandbox.set(live);
         Ok(true)
     }

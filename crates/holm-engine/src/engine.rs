@@ -1,7 +1,8 @@
 //! The engine: what faces call.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use holm_runtime::Driver;
 use holm_store::{Cursor, KeyId, KeyScope, MemoryStore, PAGE_MAX, Page, PageQuery, Record, Store};
@@ -11,9 +12,11 @@ use tokio::time::Instant;
 
 use crate::audit::Refusals;
 use crate::counts::Counts;
+use crate::key_end::KeyEnds;
 use crate::lease::Timer;
 use crate::measure::Measured;
 use crate::meter::Meter;
+use crate::ready::Readiness;
 use crate::sandbox::{Registry, Sandbox, view};
 use crate::tasks::Tasks;
 use crate::{
@@ -42,7 +45,11 @@ pub(crate) struct Inner {
     /// Changes when there is something to tell webhooks.
     pub told: watch::Sender<()>,
     pub refusals: Refusals,
+    pub readiness: Readiness,
+    /// Records of an engine before this one that could not be settled yet.
+    pub unsettled: Mutex<BTreeSet<SandboxId>>,
     pub key_rates: Buckets<KeyId>,
+    pub key_ends: Arc<KeyEnds>,
     pub counts: Counts,
 }
 
@@ -51,6 +58,7 @@ impl Drop for Inner {
         // Lets their tasks see that there is nothing left to time and to charge.
         self.timer.wake();
         self.meter.wake();
+        self.key_ends.wake();
     }
 }
 
@@ -78,7 +86,7 @@ impl Engine {
         settings: EngineSettings,
         store: Arc<dyn Store>,
     ) -> Self {
-        let meter = Arc::new(Meter::new(settings.balance_grace));
+        let meter = Arc::new(Meter::new(settings.balance_grace, settings.low_balance));
         let key_rates = Buckets::new(settings.key_rate);
         let inner = Inner {
             driver,
@@ -92,7 +100,10 @@ impl Engine {
             meter,
             told: watch::Sender::new(()),
             refusals: Refusals::default(),
+            readiness: Readiness::default(),
+            unsettled: Mutex::default(),
             key_rates,
+            key_ends: Arc::default(),
             counts: Counts::default(),
         };
         Self::of_operator(Arc::new(inner))

@@ -1,7 +1,7 @@
 //! What webhooks tell: recorded in the transaction in which it happened.
 
 use holm_store::{AccountId, EndReason, Event, EventId, Record};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{Engine, Error};
@@ -14,6 +14,8 @@ const METADATA_MAX: usize = holm_store::PAYLOAD_MAX / 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Happened {
     Created,
+    /// The create failed, or nobody waited for it any more.
+    NotMade,
     Ready,
     Extended,
     Ended(EndReason),
@@ -26,7 +28,7 @@ impl Happened {
             Self::Ready => "sandbox.ready",
             Self::Extended => "sandbox.extended",
             Self::Ended(EndReason::Expired) => "sandbox.expired",
-            Self::Ended(_) => "sandbox.destroyed",
+            Self::Ended(_) | Self::NotMade => "sandbox.destroyed",
         }
     }
 }
@@ -49,19 +51,20 @@ impl Engine {
             "ended_reason": record.ended.map(|ended| ended.reason.as_str()),
             "metadata": record.metadata,
         });
+        if what.contains(&Happened::NotMade) {
+            // Nothing is remembered of it, so that only events say how it ended.
+            payload["status"] = "failed".into();
+            payload["ended_at"] = Timestamp::now().to_string().into();
+            payload["ended_reason"] = "create_failed".into();
+        }
         // An event goes into the transaction of what it tells, and must never be what stops that.
         if payload["metadata"].to_string().len() > METADATA_MAX {
             payload["metadata"] = Value::Null;
             payload["metadata_left_out"] = true.into();
         }
         let mut events = Vec::new();
-        for (what, after) in what.iter().zip(0..) {
-            let mut these = self.events_of(what.kind(), record.account_id, &payload)?;
-            for event in &mut these {
-                // Told in the order of their times.
-                event.created_at += SignedDuration::from_micros(after);
-            }
-            events.extend(these);
+        for what in what {
+            events.extend(self.events_of(what.kind(), record.account_id, &payload)?);
         }
         Ok(events)
     }

@@ -101,7 +101,7 @@ impl Engine {
     }
 
     /// Revokes a key, from now on and for good: no call that begins after the answer succeeds
-    /// with it. What runs already goes on. One that is revoked already stays as it is.
+    /// with it, and what a face runs with it ends. One that is revoked already stays as it is.
     ///
     /// # Errors
     /// `forbidden`, `not_found`.
@@ -110,6 +110,7 @@ impl Engine {
         let revoked = self.inner.store.key_revoke(Owner::Any, id, Timestamp::now()).await;
         let revoked = revoked.map_err(Error::from);
         self.audit_result("key.revoke", Some(id.to_string()), &revoked, json!({}));
+        self.inner.key_ends.wake();
         revoked
     }
 }

@@ -92,6 +92,7 @@ async fn run(timer: Arc<Timer>, engine: Weak<Inner>, interval: Duration) {
 impl Engine {
     /// Ends what should have ended and tries failed removals again.
     fn sweep(&self, now: Instant) {
+        self.settle_again();
         for sandbox in self.inner.registry.all() {
             match sandbox.state() {
                 SandboxState::Running if sandbox.deadline().is_some_and(|end| now >= end) => {

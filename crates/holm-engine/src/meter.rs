@@ -23,14 +23,19 @@ use crate::{EndReason, Engine, Error, SandboxState};
 #[derive(Debug)]
 pub(crate) struct Meter {
     grace: Duration,
+    /// Below this a balance is low.
+    low: i64,
+    /// Accounts whose balance is low, which was told.
+    told: Mutex<HashSet<AccountId>>,
     /// Account → when its grace ends.
     broke: Mutex<HashMap<AccountId, Instant>>,
     changed: Notify,
 }
 
 impl Meter {
-    pub fn new(grace: Duration) -> Self {
-        Self { grace, broke: Mutex::default(), changed: Notify::new() }
+    pub fn new(grace: Duration, low: i64) -> Self {
+        let (told, broke) = (Mutex::default(), Mutex::default());
+        Self { grace, low, told, broke, changed: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<AccountId, Instant>> {
@@ -46,6 +51,18 @@ impl Meter {
         if balance > 0 {
             self.lock().remove(&account);
         }
+        if balance >= self.low {
+            self.told().remove(&account);
+        }
+    }
+
+    fn told(&self) -> MutexGuard<'_, HashSet<AccountId>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True when a balance is low, and was not the last time.
+    fn runs_low(&self, account: AccountId, balance: i64) -> bool {
+        balance < self.low && self.told().insert(account)
     }
 
     /// The balance of an account that pays for something. True when its grace begins.
@@ -132,9 +149,7 @@ impl Engine {
             match result {
                 Ok(charged) if sandbox.is_priced() => {
                     paying.insert(sandbox.account);
-                    if self.inner.meter.judge(sandbox.account, charged.balance, Instant::now()) {
-                        self.tell_balance(sandbox.account, charged.balance).await;
-                    }
+                    self.judge_balance(sandbox.account, charged.balance).await;
                 }
                 Ok(_) => {}
                 Err(error) => {
@@ -164,14 +179,45 @@ impl Engine {
         Ok(())
     }
 
-    async fn tell_balance(&self, account: AccountId, balance: i64) {
-        let grace = self.inner.settings.balance_grace;
-        tracing::warn!(%account, balance, ?grace, "an account's balance is used up");
+    /// Tells of a balance that has become low, or nothing.
+    async fn judge_balance(&self, account: AccountId, balance: i64) {
+        let (meter, grace) = (&self.inner.meter, self.inner.settings.balance_grace);
+        let runs_low = meter.runs_low(account, balance);
+        if meter.judge(account, balance, Instant::now()) {
+            tracing::warn!(%account, balance, ?grace, "an account's balance is used up");
+            self.tell_balance(account, balance, Some(grace)).await;
+        } else if runs_low && balance > 0 {
+            tracing::info!(%account, balance, "an account's balance is low");
+            self.tell_balance(account, balance, None).await;
+        }
+    }
+
+    /// The same after the last charge of a sandbox, which no visit of the meter sees. Nobody waits.
+    pub(crate) fn judge_later(&self, account: AccountId) {
+        if self.inner.settings.webhooks.is_empty() {
+            return;
+        }
+        let engine = self.clone();
+        self.inner.tasks.spawn(async move {
+            match engine.inner.store.ledger_balance(account).await {
+                Ok(balance) if engine.inner.meter.runs_low(account, balance) => {
+                    engine.tell_balance(account, balance, None).await;
+                }
+                Ok(_) => {}
+                // The next charge looks again.
+                Err(error) => tracing::warn!(%account, internal = error.internal(), "no balance"),
+            }
+        });
+    }
+
+    /// With the time after which its sandboxes end where nothing is left.
+    async fn tell_balance(&self, account: AccountId, balance: i64, grace: Option<Duration>) {
         if self.inner.settings.webhooks.is_empty() {
             return;
         }
         let payload = json!({
-            "account_id": account, "balance": balance, "grace_seconds": grace.as_secs(),
+            "account_id": account, "balance": balance, "threshold": self.inner.meter.low,
+            "used_up": balance <= 0, "grace_seconds": grace.map(|grace| grace.as_secs()),
         });
         let events = match self.events_of("balance_low", account, &payload) {
             Ok(events) => events,

@@ -56,6 +56,17 @@ impl Engine {
         saved
     }
 
+    /// Takes the record of a create back that failed, and tells those who heard of its beginning.
+    pub(crate) async fn record_forget(&self, record: &Record) -> Result<(), Error> {
+        let events = self.events(&[Happened::NotMade], record)?;
+        let told = !events.is_empty();
+        self.inner.store.sandbox_forget(record.id, events).await?;
+        if told {
+            self.events_recorded();
+        }
+        Ok(())
+    }
+
     /// Nobody but this engine writes its records: where the store has a newer one, an earlier
     /// save was done although its answer was lost. What it has set once stays.
     async fn save_again(&self, mut record: Record, events: Vec<Event>) -> Result<Record, Error> {

@@ -57,6 +57,8 @@ pub struct EngineSettings {
     pub meter_interval: Duration,
     /// How long sandboxes go on when their account has nothing left.
     pub balance_grace: Duration,
+    /// Below which balance webhooks are told that it runs low, in micro-units; 0 for never.
+    pub low_balance: i64,
     /// Under which id this engine's sandboxes are recorded; two engines never share one.
     pub node: NodeId,
     /// The kernel's boot id.
@@ -115,6 +117,7 @@ impl Default for EngineSettings {
             currency: "USD".to_owned(),
             meter_interval: Duration::from_secs(10),
             balance_grace: Duration::from_secs(60),
+            low_balance: 1_000_000,
             node: NodeId::ZERO,
             boot_id: boot_id(),
             keys: None,

@@ -66,16 +66,20 @@ impl Build {
     async fn reserve(&mut self) -> Result<(), Error> {
         let inner = &self.engine.inner;
         let record = self.sandbox.live().record;
+        let events = self.engine.events(&[Happened::Created], &record)?;
         let limit = |limit: usize| u32::try_from(limit).unwrap_or(u32::MAX);
         let reservation = Reservation {
             record,
             account_limit: limit(inner.settings.max_sandboxes),
             node_limit: limit(inner.settings.max_sandboxes_here),
             idempotency: self.idempotency.take(),
-            events: Vec::new(),
+            events,
         };
         match inner.store.sandbox_reserve(reservation).await? {
-            Reserved::New(record) => self.sandbox.reserved(record),
+            Reserved::New(record) => {
+                self.sandbox.reserved(record);
+                self.engine.events_recorded();
+            }
             Reserved::Existing(record) => {
                 self.existing = Some(record.id);
                 return Ok(());
@@ -98,7 +102,7 @@ impl Build {
             self.sandbox.set(live);
             return Ok(());
         }
-        inner.store.sandbox_forget(self.sandbox.id).await?;
+        self.engine.record_forget(&live.record).await?;
         inner.registry.remove(&self.sandbox.id);
         Ok(())
     }
@@ -182,9 +186,7 @@ impl Build {
         if inner.driver.outlived() {
             live.record.adoption = Some(self.adoption()?);
         }
-        // Nobody is told of a create that fails.
-        let what = &[Happened::Created, Happened::Ready];
-        live.record = self.engine.record_save(live.record, what).await?;
+        live.record = self.engine.record_save(live.record, &[Happened::Ready]).await?;
         self.sandbox.hand_over(true);
         self.sandbox.set(live);
         inner.timer.add(deadline, self.sandbox.id);

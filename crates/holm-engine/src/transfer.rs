@@ -188,6 +188,12 @@ impl Upload {
         }
     }
 
+    /// Resolves when the sandbox ends: no part that is still to come will be written.
+    pub fn lost(&self) -> impl Future<Output = Error> + Send + use<> {
+        let sandbox = Arc::clone(&self.sandbox);
+        async move { Error::gone(&sandbox.id, sandbox.ended().await) }
+    }
+
     /// All parts were handed over: the file has its name when this returns.
     ///
     /// # Errors

@@ -79,6 +79,7 @@ impl Site {
             sessions,
             keep_alive,
         });
+        let health = Arc::new(Health::new(engine.clone()));
         let requests = Arc::<Requests>::default();
         let counted = Arc::clone(&mcp);
         let metrics = MetricsFace::new(
@@ -88,8 +89,7 @@ impl Site {
             Box::new(move || counted.session_count()),
             traces.clone(),
         );
-        let faces: Vec<Arc<dyn Face>> =
-            vec![Arc::new(Health::default()), Arc::clone(&mcp) as Arc<dyn Face>, rest, metrics];
+        let faces: Vec<Arc<dyn Face>> = vec![health, Arc::clone(&mcp) as _, rest, metrics];
         Self { mcp, options: http::Options { faces, limits, requests, traces } }
     }
 

@@ -69,8 +69,9 @@ pub trait Sandboxes {
     /// being removed.
     fn sandbox_reserve(&self, reservation: Reservation) -> Answer<Reserved>;
     /// Takes a reservation back: the create failed, nothing of it counts or is remembered, its
-    /// idempotency key is free again. Only one that is still provisioning; else false.
-    fn sandbox_forget(&self, id: SandboxId) -> Answer<bool>;
+    /// idempotency key is free again. Only one that is still provisioning; else false. `events` are
+    /// recorded with it.
+    fn sandbox_forget(&self, id: SandboxId, events: Vec<Event>) -> Answer<bool>;
     /// Writes name, labels, state, times and adoption of a record, and answers it with its new
     /// version; the rest of a record never changes. The state is the recorded one or follows from
     /// it by an arrow; `ready_at` and `ended` are set once. One that ends is charged up to its

@@ -137,3 +137,48 @@ async fn case_71_no_key_is_in_what_is_shown_or_kept() {
         assert!(!text.contains(secret), "{text}");
     }
 }
+
+/// What runs with a key hears of its end, whoever ended it.
+#[tokio::test(start_paused = true)]
+async fn case_73_what_runs_with_a_key_hears_that_it_ended() {
+    let service = Service::new();
+    for ending in [Refusal::Revoked, Refusal::AccountDisabled, Refusal::Unknown] {
+        let account = service.account().await;
+        let created = service.engine.key_create(NewKey::new(account, "a")).await.unwrap();
+        let (id, text) = (created.key.id, created.text);
+        let caller = service.engine.authenticate(text.reveal()).await.unwrap().unwrap();
+        let user = service.engine.for_caller(caller);
+        let (mut one, mut two) = (user.key_end(), user.key_end());
+        let mut other = service.user(service.account().await).await.key_end();
+        // Nothing ends it by itself, however long it runs.
+        let patience = std::time::Duration::from_secs(3600);
+        tokio::time::timeout(patience, one.refused()).await.expect_err("the key works");
+        let want = match ending {
+            Refusal::Revoked => {
+                service.engine.key_revoke(id).await.unwrap();
+                Refusal::Revoked
+            }
+            Refusal::AccountDisabled => {
+                service.engine.account_set_disabled(account, true).await.unwrap();
+                Refusal::AccountDisabled
+            }
+            // Past the engine, as another process does it.
+            _ => {
+                let at = Timestamp::now();
+                service.store.key_revoke(holm_store::Owner::Any, id, at).await.unwrap();
+                Refusal::Revoked
+            }
+        };
+        assert_eq!((one.refused().await, two.refused().await), (want, want));
+        tokio::time::timeout(patience, other.refused()).await.expect_err("another key");
+        // It works again, and so what begins then is not over at once.
+        if ending == Refusal::AccountDisabled {
+            service.engine.account_set_disabled(account, false).await.unwrap();
+            let mut again = user.key_end();
+            tokio::time::timeout(patience, again.refused()).await.expect_err("it works again");
+        }
+    }
+    let mut nobodys = service.engine.key_end();
+    let patience = std::time::Duration::from_secs(3600);
+    tokio::time::timeout(patience, nobodys.refused()).await.expect_err("there is no key");
+}

@@ -87,10 +87,15 @@ async fn webhooks_are_told_what_happens() {
     create(&user, 3600).await;
     until("its balance is used up", || async { service.driver.alive() == 0 }).await;
     let want: Vec<(String, String)> = [
+        // It is low, and then it is used up.
+        "balance_low",
         "balance_low",
         "sandbox.created",
         "sandbox.created",
         "sandbox.created",
+        "sandbox.created",
+        // One of them never was ready.
+        "sandbox.destroyed",
         "sandbox.destroyed",
         "sandbox.destroyed",
         "sandbox.expired",
@@ -107,4 +112,53 @@ async fn webhooks_are_told_what_happens() {
     assert_eq!(told(&service).await, want);
     let last = user.usage().await.unwrap().recent[0].ended.unwrap();
     assert_eq!(last.reason, EndReason::Balance);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_takes_no_record_makes_the_engine_unready() {
+    let service = Service::new();
+    assert!(service.engine.ready().await);
+    service.store.close().await;
+    // Whoever asks again at once gets the answer that is there.
+    assert!(service.engine.ready().await);
+    sleep(Duration::from_secs(2)).await;
+    assert!(!service.engine.ready().await);
+}
+
+/// However often somebody tries: the log tells that, and does not grow with it.
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_refused_do_not_fill_the_audit_log() {
+    let service = Service::with(EngineSettings { max_sandboxes: 1, ..settings() });
+    let (_, user) = service.tenant().await;
+    let (_, other) = service.tenant().await;
+    let id = user.sandbox_create(CreateSandbox::default()).await.unwrap().id;
+    for _ in 0..500 {
+        let error = user.sandbox_create(CreateSandbox::default()).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::QuotaExceeded);
+    }
+    other.sandbox_create(CreateSandbox::default()).await.unwrap();
+    other.sandbox_create(CreateSandbox::default()).await.unwrap_err();
+    user.sandbox_destroy(&id).await.unwrap();
+    for _ in 0..500 {
+        user.sandbox_extend(&id, Duration::from_secs(60)).await.unwrap_err();
+    }
+    let count = async |text: &str| {
+        let all = service.audited().await;
+        all.iter().filter(|line| *line == text).count()
+    };
+    until("all of it is written", || async {
+        count("sandbox.extend failed").await == 60 && count("sandbox.destroy done").await == 1
+    })
+    .await;
+    assert_eq!(count("sandbox.create refused").await, 60 + 1);
+    assert_eq!(count("sandbox.create done").await, 2);
+    // Later it says how many there were.
+    sleep(Duration::from_secs(61)).await;
+    let full = user.sandbox_create(CreateSandbox::default()).await.unwrap();
+    user.sandbox_create(CreateSandbox::default()).await.unwrap_err();
+    until("that is written, too", || async { count("sandbox.create refused").await == 62 }).await;
+    let page = service.engine.audit_list(None, holm_engine::PageQuery::first(9)).await.unwrap();
+    let told = page.items.iter().find(|event| event.detail["more_before"].is_number());
+    assert_eq!(told.map(|event| event.detail["more_before"].clone()), Some(440.into()));
+    user.sandbox_destroy(&full.id).await.unwrap();
 }

@@ -115,6 +115,13 @@ impl Server {
         self
     }
 
+    /// The same, where clients or proxies have less patience than this server.
+    #[must_use]
+    pub fn progress_within(self, period: Duration) -> Self {
+        let progress_every = self.progress_every.min(period);
+        Self { progress_every, ..self }
+    }
+
     /// Answers one request, or says how it goes on.
     pub fn answer(&self, session: &Arc<Session>, request: Request) -> Answer {
         match self.open(session.agreed(), request) {

@@ -13,11 +13,11 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaGenerator;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use tokio::sync::watch;
 
 use super::failure::Failure;
 use super::input::{self, BodyDoc, Input, Param};
 use super::output::{AnswerDoc, Output};
+use super::over::Over;
 use super::schema;
 use crate::http::body::Intake;
 use crate::http::reply::Response;
@@ -80,8 +80,6 @@ pub struct Surroundings {
     pub default_template: Option<Arc<str>>,
     /// How often a stream without news says that it lives.
     pub keep_alive: Duration,
-    /// Becomes true when the service does not wait any longer for what runs.
-    pub over: watch::Receiver<bool>,
 }
 
 /// A request on its way to its endpoint.
@@ -98,6 +96,8 @@ pub struct Asked {
     pub body: Incoming,
     /// What the face gives.
     pub surroundings: Surroundings,
+    /// What ends it before its time, for answers that go on after their beginning.
+    pub over: Over,
 }
 
 /// A request as its endpoint sees it.
@@ -116,6 +116,8 @@ pub struct Call<P, Q, B> {
     pub request_id: Arc<str>,
     /// What the face gives.
     pub surroundings: Surroundings,
+    /// What ends it before its time, for answers that go on after their beginning.
+    pub over: Over,
 }
 
 impl Endpoint {
@@ -133,7 +135,7 @@ impl Endpoint {
         let run = move |asked: Asked| -> Work {
             let (kinds, run) = (Arc::clone(&kinds), run.clone());
             Box::pin(async move {
-                let Asked { engine, request_id, head, param, body, surroundings } = asked;
+                let Asked { engine, request_id, head, param, body, surroundings, over } = asked;
                 // The path and the query first: what is wrong there needs no body.
                 let parsed = P::read(&param)
                     .and_then(|id| Ok((id, input::query::<Q>(head.uri.query(), &kinds)?)));
@@ -146,7 +148,8 @@ impl Endpoint {
                 };
                 let body = B::read(&surroundings.intake, &head, body).await?;
                 let headers = head.headers;
-                let call = Call { engine, id, query, body, headers, request_id, surroundings };
+                let call =
+                    Call { engine, id, query, body, headers, request_id, surroundings, over };
                 run(call).await.map(Output::respond)
             })
         };

@@ -1,6 +1,7 @@
 //! A running command as server-sent events: `stdout`, `stderr`, and at last `exit` or `error`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use holm_engine::{ExecEvent, ExecStream, SandboxId};
@@ -11,9 +12,9 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, interval_at};
 
-use super::endpoint::Surroundings;
 use super::exec::milliseconds;
 use super::failure::{Failure, encode};
+use super::over::Over;
 use super::text::sandbox_id_schema;
 use crate::http::reply::{self, Response};
 use crate::http::trace;
@@ -105,41 +106,57 @@ fn told(id: SandboxId, event_of: ExecEvent) -> Bytes {
     }
 }
 
-/// The response that tells of a command. Dropping its body ends the command.
+/// Sends what happens until the command has ended, or its client has gone.
+async fn follow(
+    id: SandboxId,
+    stream: &mut ExecStream,
+    sender: &mpsc::Sender<Bytes>,
+    pause: Duration,
+) -> Option<Failure> {
+    let mut ticks = interval_at(Instant::now() + pause, pause);
+    loop {
+        let next = tokio::select! {
+            biased;
+            next = stream.next() => next,
+            _ = ticks.tick() => {
+                // A full channel is a client that does not read; the connection's bound ends it.
+                drop(sender.try_send(reply::keep_alive()));
+                continue;
+            }
+        };
+        let bytes = match next {
+            Ok(None) => return None,
+            Ok(Some(event)) => told(id, event),
+            Err(error) => return Some(error.into()),
+        };
+        if sender.send(bytes).await.is_err() {
+            return None;
+        }
+        ticks.reset();
+    }
+}
+
+/// The response that tells of a command, with a sign of life in each `pause` without news. Dropping
+/// its body ends the command.
 #[must_use]
 pub fn response(
     id: SandboxId,
     mut stream: ExecStream,
     request_id: Arc<str>,
-    surroundings: &Surroundings,
+    pause: Duration,
+    mut over: Over,
 ) -> Response {
     let (sender, parts) = mpsc::channel::<Bytes>(EVENTS);
-    let (pause, mut over) = (surroundings.keep_alive, surroundings.over.clone());
     let task = tokio::spawn(trace::carried(async move {
-        let mut ticks = interval_at(Instant::now() + pause, pause);
-        loop {
-            let next = tokio::select! {
-                biased;
-                next = stream.next() => next.map_err(Failure::from),
-                // The sender lives as long as the face.
-                _ = over.wait_for(|over| *over) => Err(Failure::going_down()),
-                _ = ticks.tick() => {
-                    // A full channel is a client that does not read; the connection's bound
-                    // ends it.
-                    drop(sender.try_send(reply::keep_alive()));
-                    continue;
-                }
-            };
-            let (bytes, last) = match next {
-                Ok(None) => return,
-                Ok(Some(event)) => (told(id, event), false),
-                Err(failure) => (event("error", &failure.body(&request_id)), true),
-            };
-            // A closed channel is a client that has gone; the command ends with the stream.
-            if sender.send(bytes).await.is_err() || last {
-                return;
-            }
-            ticks.reset();
+        let failure = tokio::select! {
+            biased;
+            failure = follow(id, &mut stream, &sender, pause) => failure,
+            failure = over.failure() => Some(failure),
+        };
+        // The command ends with the stream, before anybody has to read that it did.
+        drop(stream);
+        if let Some(failure) = failure {
+            drop(sender.send(event("error", &failure.body(&request_id))).await);
         }
     }));
     reply::events(parts, task.abort_handle())

@@ -308,7 +308,8 @@ async fn exec(call: Call<SandboxId, NoQuery, Json<ExecRequest>>) -> Result<ExecA
     }
     if follow {
         let stream = engine.exec_stream(&id, wanted).await?;
-        let response = events::response(id, stream, call.request_id, &call.surroundings);
+        let pause = call.surroundings.keep_alive;
+        let response = events::response(id, stream, call.request_id, pause, call.over);
         return Ok(ExecAnswer::Following(response));
     }
     let result = engine.exec_run(&id, wanted).await?.into();

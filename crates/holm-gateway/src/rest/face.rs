@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::endpoint::{Asked, Endpoint, Surroundings};
 use super::failure::Failure;
+use super::over::Over;
 use super::{accounts, audit, exec, files, keys, openapi, raw, sandboxes, service};
 use crate::http::access::Refused;
 use crate::http::body::Intake;
@@ -76,12 +77,10 @@ impl RestFace {
     /// The face.
     #[must_use]
     pub fn new(options: RestOptions) -> Arc<Self> {
-        let over = watch::Sender::new(false);
         let surroundings = Surroundings {
             intake: Intake::new(&options.limits),
             default_template: options.default_template.map(Into::into),
             keep_alive: options.keep_alive,
-            over: over.subscribe(),
         };
         Arc::new(Self {
             engine: options.engine,
@@ -89,7 +88,7 @@ impl RestFace {
             endpoints: endpoints(),
             surroundings,
             stopping: AtomicBool::new(false),
-            over,
+            over: watch::Sender::new(false),
         })
     }
 
@@ -147,20 +146,21 @@ impl RestFace {
             return Err(Failure::going_down());
         }
         let Some(body) = body.take() else { return Err(Failure::panicked()) };
+        let engine = caller.engine(&self.engine);
+        let mut over = Over::new(self.over.subscribe(), engine.key_end());
         let work = endpoint.run(Asked {
-            engine: caller.engine(&self.engine),
+            engine,
             request_id: Arc::clone(request_id),
             head: head.clone(),
             param: param.to_owned(),
             body,
             surroundings: self.surroundings.clone(),
+            over: over.clone(),
         });
-        let mut over = self.surroundings.over.clone();
         tokio::select! {
             biased;
             response = work => response,
-            // The sender lives as long as `self`.
-            _ = over.wait_for(|over| *over) => Err(Failure::going_down()),
+            failure = over.failure() => Err(failure),
         }
     }
 

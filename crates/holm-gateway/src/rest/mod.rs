@@ -13,6 +13,7 @@
 //! | [`schema`] | how types are described |
 //! | [`openapi`] | the document of all endpoints |
 //! | [`failure`] | errors: types and statuses |
+//! | [`over`] | what ends a request before its time |
 //! | [`number`], [`text`] | values that know what they may be |
 //! | the others | one resource each |
 
@@ -29,6 +30,7 @@ pub mod keys;
 pub mod number;
 pub mod openapi;
 pub mod output;
+pub mod over;
 pub mod raw;
 pub mod sandboxes;
 pub mod schema;

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use holm_engine::{Download, Error, SandboxId};
+use holm_engine::{Download, SandboxId};
 use http_body_util::BodyExt as _;
 use hyper::Method;
 use hyper::body::{Body as _, Incoming};
@@ -22,6 +22,7 @@ use super::files::{ERRORS, FileWritten, MAX_OFFSET};
 use super::input::{BodyDoc, Input, Nothing};
 use super::number::Whole;
 use super::output::{Answer, AnswerDoc, Output};
+use super::over::Over;
 use super::text::{User, mode};
 use crate::http::body::{BodyError, Intake};
 use crate::http::reply::{self, Response, Source};
@@ -107,7 +108,7 @@ impl Raw {
 }
 
 /// A file on its way to the client.
-pub struct Sending(Download);
+pub struct Sending(Download, Over);
 
 impl Output for Sending {
     fn describe(_: &mut SchemaGenerator) -> Vec<AnswerDoc> {
@@ -116,9 +117,9 @@ impl Output for Sending {
     }
 
     fn respond(self) -> Response {
-        let Self(download) = self;
+        let Self(download, over) = self;
         let (length, size, bits) = (download.length, download.size, download.mode);
-        let response = reply::parts(BYTES, length, FileParts { next: next(download) });
+        let response = reply::parts(BYTES, length, FileParts { next: next(download, over) });
         let response = reply::with(response, "x-file-size", &size.to_string());
         reply::with(response, "x-file-mode", &format!("{bits:04o}"))
     }
@@ -130,12 +131,16 @@ struct FileParts {
 }
 
 /// The next part, and the download that goes on after it.
-type Next = Pin<Box<dyn Future<Output = (Download, Result<Option<Bytes>, Error>)> + Send>>;
+type Next = Pin<Box<dyn Future<Output = (Download, Over, Result<Option<Bytes>, Failure>)> + Send>>;
 
-fn next(mut download: Download) -> Next {
+fn next(mut download: Download, mut over: Over) -> Next {
     Box::pin(async move {
-        let part = download.next().await;
-        (download, part)
+        let part = tokio::select! {
+            biased;
+            failure = over.failure() => Err(failure),
+            part = download.next() => part.map_err(Failure::from),
+        };
+        (download, over, part)
     })
 }
 
@@ -144,17 +149,17 @@ impl Source for FileParts {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<std::io::Result<Bytes>>> {
-        let (download, part) = ready!(self.next.as_mut().poll(context));
+        let (download, over, part) = ready!(self.next.as_mut().poll(context));
         Poll::Ready(match part {
             Ok(None) => None,
             Ok(Some(part)) => {
-                self.next = next(download);
+                self.next = next(download, over);
                 Some(Ok(part))
             }
-            Err(error) => {
+            Err(failure) => {
                 // The head is out; breaking off is the only way to say so.
-                tracing::debug!(%error, "a download broke off");
-                Some(Err(std::io::Error::other(error)))
+                tracing::debug!(error = failure.message, "a download broke off");
+                Some(Err(std::io::Error::other(failure.message)))
             }
         })
     }
@@ -191,7 +196,8 @@ async fn download(call: Call<SandboxId, FileDownloadQuery, Nothing>) -> Result<S
     let FileDownloadQuery { path, offset, limit, user } = call.query;
     let (offset, limit) = (offset.map_or(0, |offset| offset.0), limit.map(|limit| limit.0));
     let user = user.map(User::as_str);
-    Ok(Sending(call.engine.file_download(&call.id, &path, user, offset, limit).await?))
+    let download = call.engine.file_download(&call.id, &path, user, offset, limit).await?;
+    Ok(Sending(download, call.over))
 }
 
 async fn upload(
@@ -209,7 +215,14 @@ async fn upload(
         Ok(upload) => upload,
         Err(failure) => return Err(body.fail(failure).await),
     };
-    while let Some(part) = body.next().await? {
+    loop {
+        let part = tokio::select! {
+            biased;
+            part = body.next() => part?,
+            // Nothing comes at this moment, so that there is nothing to be taken before the answer.
+            error = upload.lost() => return Err(Failure { close: true, ..error.into() }),
+        };
+        let Some(part) = part else { break };
         if let Err(error) = upload.write(part).await {
             drop(upload);
             return Err(body.fail(error.into()).await);

@@ -1,29 +1,16 @@
 //! REST for administrators: accounts, keys, money, audit.
 
-use holm_engine::{KeyScope, NewAccount, NewKey, Rate};
-use holm_gateway::http::{Access, KeyAccess};
+use holm_engine::KeyScope;
 use serde_json::{Value, json};
 
 use crate::client::{assert_matches, run};
-use crate::site::{Setup, Site};
-
-fn with_keys(setup: &mut Setup) {
-    setup.access = Access::Keys(KeyAccess::new(setup.engine.clone(), Rate::UNLIMITED));
-}
-
-async fn admin(site: &Site) -> String {
-    let operator = NewAccount { name: "operator".to_owned(), ..NewAccount::default() };
-    let operator = site.engine.account_create(operator).await.expect("an account");
-    let mut wanted = NewKey::new(operator.id, "admin");
-    wanted.scopes = KeyScope::ALL.into();
-    site.engine.key_create(wanted).await.expect("a key").text.reveal().to_owned()
-}
+use crate::site::{Site, with_keys};
 
 #[test]
 fn an_account_gets_a_key_and_money_and_both_are_written_down() {
     run(async {
         let site = Site::with(with_keys).await;
-        let admin = admin(&site).await;
+        let (_, admin) = site.key_with(&KeyScope::ALL).await;
         let ask = async |method: &str, path: &str, body: Value| {
             site.rest(method, path, &admin, body).await
         };

@@ -178,10 +178,9 @@ fn case_58_a_create_whose_caller_went_away_leaves_nothing() {
         let site = Site::new().await;
         let session = site.session().await;
         site.world.may_create.send_replace(false);
-        let mut wire = site.wire().await;
         let headers = [("mcp-session-id", session.as_str())];
         let body = call(1, "create_sandbox", json!({})).to_string();
-        wire.send("POST", "/mcp", &headers, body.as_bytes()).await;
+        let wire = site.sent("POST", "/mcp", &headers, body.as_bytes()).await;
         reaches(&site.world.creating, 1).await;
         drop(wire);
         reaches(&site.world.creating, 0).await;
@@ -230,9 +229,8 @@ fn case_91_a_panic_costs_its_own_call_only() {
         let headers = [("mcp-session-id", session.as_str()), EVENTS];
         let reply = site.post(&headers, call(1, "broken", json!({}))).await;
         assert_matches(&reply.json(), json!({"id": 1, "error": {"code": -32603}}));
-        let mut wire = site.wire().await;
         let body = with_token(call(2, "broken", json!({})), json!(1)).to_string();
-        wire.send("POST", "/mcp", &headers, body.as_bytes()).await;
+        let mut wire = site.sent("POST", "/mcp", &headers, body.as_bytes()).await;
         wire.head().await.expect("a response");
         let event = wire.event().await.expect("an answer");
         assert_matches(&event, json!({"id": 2, "error": {"code": -32603}}));

@@ -17,6 +17,7 @@ mod metrics;
 mod modern;
 mod requests;
 mod rest;
+mod revoked;
 mod sessions;
 mod site;
 mod stop;

@@ -1,11 +1,10 @@
 //! `/metrics`: what it shows, and to whom.
 
-use holm_engine::{KeyScope, NewAccount, NewKey, Rate};
-use holm_gateway::http::{Access, KeyAccess};
+use holm_engine::KeyScope;
 use serde_json::json;
 
 use crate::client::run;
-use crate::site::Site;
+use crate::site::{Site, with_keys};
 
 async fn shown(site: &Site, headers: &[(&str, &str)]) -> (u16, String) {
     let reply = site.ask("GET", "/metrics", headers, b"").await;
@@ -15,10 +14,7 @@ async fn shown(site: &Site, headers: &[(&str, &str)]) -> (u16, String) {
 #[test]
 fn what_happened_is_counted_and_names_nobody() {
     run(async {
-        let site = Site::with(|setup| {
-            setup.access = Access::Keys(KeyAccess::new(setup.engine.clone(), Rate::UNLIMITED));
-        })
-        .await;
+        let site = Site::with(with_keys).await;
         let (id, key) = site.key().await;
         let headers = [("x-api-key", key.as_str())];
         let session = site.session_of(&headers, "2025-11-25").await;
@@ -55,18 +51,9 @@ fn what_happened_is_counted_and_names_nobody() {
 #[test]
 fn others_than_this_machine_need_a_key_that_may_administer() {
     run(async {
-        let site = Site::with(|setup| {
-            setup.access = Access::Keys(KeyAccess::new(setup.engine.clone(), Rate::UNLIMITED));
-        })
-        .await;
+        let site = Site::with(with_keys).await;
         let (_, tenant) = site.key().await;
-        let account = site
-            .engine
-            .account_create(NewAccount { name: "ops".to_owned(), ..NewAccount::default() });
-        let account = account.await.expect("an account").id;
-        let scopes = [KeyScope::Admin].into();
-        let admin = NewKey { scopes, ..NewKey::new(account, "ops") };
-        let admin = site.engine.key_create(admin).await.expect("a key").text;
+        let (_, admin) = site.key_with(&[KeyScope::Admin]).await;
         let proxied = ("x-forwarded-for", "192.0.2.1");
         let check = async |key: Option<&str>, status: u16| {
             let mut headers = vec![proxied];
@@ -76,7 +63,7 @@ fn others_than_this_machine_need_a_key_that_may_administer() {
         check(None, 403).await;
         check(Some(&tenant), 403).await;
         check(Some("wrong"), 401).await;
-        check(Some(admin.reveal()), 200).await;
+        check(Some(&admin), 200).await;
         assert_eq!(shown(&site, &[("origin", "http://evil.example")]).await.0, 403);
         assert_eq!(shown(&site, &[("host", "evil.example")]).await.0, 403);
         assert_eq!(site.ask("POST", "/metrics", &[], b"").await.status, 405);

@@ -133,8 +133,8 @@ fn run_code_without_a_sandbox_gets_one_for_the_call() {
         let code = json!({"name": "run_code", "arguments": {"code": "hang", "language": "bash"}});
         let (headers, body) = modern(2, "tools/call", code);
         site.world.may_create.send_replace(false);
-        let mut wire = site.wire().await;
-        wire.send("POST", "/mcp", &borrowed(&headers), body.to_string().as_bytes()).await;
+        let wire =
+            site.sent("POST", "/mcp", &borrowed(&headers), body.to_string().as_bytes()).await;
         reaches(&site.world.creating, 1).await;
         drop(wire);
         reaches(&site.world.creating, 0).await;
@@ -174,8 +174,8 @@ fn case_87_a_silent_stream_says_that_it_lives() {
     run(async {
         let site = Site::with(|setup| setup.keep_alive = Duration::from_millis(5)).await;
         let (headers, body) = modern(9, "subscriptions/listen", json!({"notifications": {}}));
-        let mut wire = site.wire().await;
-        wire.send("POST", "/mcp", &borrowed(&headers), body.to_string().as_bytes()).await;
+        let mut wire =
+            site.sent("POST", "/mcp", &borrowed(&headers), body.to_string().as_bytes()).await;
         wire.head().await.expect("a response");
         wire.event().await.expect("the acknowledgement");
         assert_eq!(wire.comment().await, wire.comment().await);
@@ -188,8 +188,8 @@ fn a_subscription_is_acknowledged_and_ended_by_the_stop() {
         let mut site = Site::new().await;
         let params = json!({"notifications": {"toolsListChanged": true}});
         let (headers, body) = modern(9, "subscriptions/listen", params);
-        let mut wire = site.wire().await;
-        wire.send("POST", "/mcp", &borrowed(&headers), body.to_string().as_bytes()).await;
+        let mut wire =
+            site.sent("POST", "/mcp", &borrowed(&headers), body.to_string().as_bytes()).await;
         let head = wire.head().await.expect("a response");
         assert_eq!(head.header("content-type"), Some("text/event-stream"));
         let subscription = json!({"io.modelcontextprotocol/subscriptionId": 9});

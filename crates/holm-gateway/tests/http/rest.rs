@@ -1,20 +1,15 @@
 //! REST: the way of a request, errors, callers.
 
-use holm_engine::Rate;
+use holm_gateway::http::Access;
 use holm_gateway::http::access::Secret;
-use holm_gateway::http::{Access, KeyAccess};
 use serde_json::{Value, json};
 
 use crate::client::{assert_matches, run};
-use crate::site::{Setup, Site};
+use crate::site::{Site, with_keys};
 use crate::wire::Reply;
 use crate::world::reaches;
 
 const NEVER: &str = "sbx_0123456789abcdef01";
-
-fn with_keys(setup: &mut Setup) {
-    setup.access = Access::Keys(KeyAccess::new(setup.engine.clone(), Rate::UNLIMITED));
-}
 
 async fn made(site: &Site, key: &str, body: Value) -> String {
     let reply = site.rest("POST", "/v1/sandboxes", key, body).await;
@@ -276,8 +271,7 @@ fn case_58_a_create_whose_caller_went_away_leaves_nothing() {
     run(async {
         let site = Site::new().await;
         site.world.may_create.send_replace(false);
-        let mut wire = site.wire().await;
-        wire.send("POST", "/v1/sandboxes", &[], b"").await;
+        let wire = site.sent("POST", "/v1/sandboxes", &[], b"").await;
         reaches(&site.world.creating, 1).await;
         drop(wire);
         reaches(&site.world.creating, 0).await;
@@ -293,9 +287,8 @@ fn a_command_ends_when_its_caller_goes_away() {
     run(async {
         let site = Site::new().await;
         let id = made(&site, "", Value::Null).await;
-        let mut wire = site.wire().await;
         let path = format!("/v1/sandboxes/{id}/exec");
-        wire.send("POST", &path, &[], br#"{"command":"hang"}"#).await;
+        let wire = site.sent("POST", &path, &[], br#"{"command":"hang"}"#).await;
         reaches(&site.world.running, 1).await;
         drop(wire);
         reaches(&site.world.running, 0).await;
@@ -307,9 +300,9 @@ fn case_59_calls_in_flight_end_with_their_sandbox() {
     run(async {
         let site = Site::new().await;
         let id = made(&site, "", Value::Null).await;
-        let mut wire = site.wire().await;
         let path = format!("/v1/sandboxes/{id}");
-        wire.send("POST", &format!("{path}/exec"), &[], br#"{"command":"hang"}"#).await;
+        let mut wire =
+            site.sent("POST", &format!("{path}/exec"), &[], br#"{"command":"hang"}"#).await;
         reaches(&site.world.running, 1).await;
         assert_eq!(site.rest("DELETE", &path, "", Value::Null).await.status, 200);
         is_error(&wire.reply().await, 410, "sandbox_gone", "destroyed");
@@ -322,9 +315,8 @@ fn on_the_way_down_nothing_new_is_taken_and_what_runs_is_told() {
         let mut site =
             Site::with(|setup| setup.limits.stop_grace = std::time::Duration::ZERO).await;
         let id = made(&site, "", Value::Null).await;
-        let mut wire = site.wire().await;
         let path = format!("/v1/sandboxes/{id}/exec");
-        wire.send("POST", &path, &[], br#"{"command":"hang"}"#).await;
+        let mut wire = site.sent("POST", &path, &[], br#"{"command":"hang"}"#).await;
         reaches(&site.world.running, 1).await;
         site.stop();
         let told = wire.reply().await;

@@ -194,10 +194,9 @@ fn delete_while_a_sandbox_is_made_leaves_nothing() {
         let site = Site::new().await;
         let session = site.session().await;
         site.world.may_create.send_replace(false);
-        let mut wire = site.wire().await;
         let headers = [("mcp-session-id", session.as_str())];
         let body = call(1, "create_sandbox", json!({})).to_string();
-        wire.send("POST", "/mcp", &headers, body.as_bytes()).await;
+        let _wire = site.sent("POST", "/mcp", &headers, body.as_bytes()).await;
         reaches(&site.world.creating, 1).await;
         site.ask("DELETE", "/mcp", &headers, b"").await;
         reaches(&site.world.creating, 0).await;

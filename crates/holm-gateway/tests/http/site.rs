@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holm_engine::{Engine, EngineSettings, KeyId, NewAccount, NewKey};
+use holm_engine::{Engine, EngineSettings, KeyId, KeyScope, NewAccount, NewKey, Rate};
 use holm_gateway::http::origin::Origins;
 use holm_gateway::http::trace::Collect;
-use holm_gateway::http::{Access, Door, Limits};
+use holm_gateway::http::{Access, Door, KeyAccess, Limits};
 use holm_gateway::mcp::Server;
 use holm_gateway::mcp::http::KEEP_ALIVE;
 use holm_gateway::mcp::http::sessions::SessionRules;
@@ -38,6 +38,11 @@ impl Setup {
     pub fn rebuild(&mut self, change: impl FnOnce(&mut EngineSettings)) {
         self.engine = self.world.engine(change);
     }
+}
+
+/// Keys of accounts decide who is let in.
+pub fn with_keys(setup: &mut Setup) {
+    setup.access = Access::Keys(KeyAccess::new(setup.engine.clone(), Rate::UNLIMITED));
 }
 
 /// A running server.
@@ -97,9 +102,16 @@ impl Site {
 
     /// A key of a new account.
     pub async fn key(&self) -> (KeyId, String) {
+        self.key_with(&[KeyScope::Read, KeyScope::Sandboxes]).await
+    }
+
+    /// The same with these scopes.
+    pub async fn key_with(&self, scopes: &[KeyScope]) -> (KeyId, String) {
         let request = NewAccount { name: "a".to_owned(), ..NewAccount::default() };
         let account = self.engine.account_create(request).await.expect("an account");
-        let made = self.engine.key_create(NewKey::new(account.id, "k")).await.expect("a key");
+        let scopes = scopes.iter().copied().collect();
+        let wanted = NewKey { scopes, ..NewKey::new(account.id, "k") };
+        let made = self.engine.key_create(wanted).await.expect("a key");
         (made.key.id, made.text.reveal().to_owned())
     }
 
@@ -115,9 +127,20 @@ impl Site {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> Reply {
+        self.sent(method, path, headers, body).await.reply().await
+    }
+
+    /// One request, and the connection on which its answer comes.
+    pub async fn sent(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Wire {
         let mut wire = self.wire().await;
         wire.send(method, path, headers, body).await;
-        wire.reply().await
+        wire
     }
 
     /// A request of REST with a JSON body, or none.
@@ -161,8 +184,7 @@ impl Site {
 
     pub async fn running_with(&self, headers: &[(&str, &str)], body: Value) -> Wire {
         let others = *self.world.running.borrow();
-        let mut wire = self.wire().await;
-        wire.send("POST", "/mcp", headers, body.to_string().as_bytes()).await;
+        let wire = self.sent("POST", "/mcp", headers, body.to_string().as_bytes()).await;
         reaches(&self.world.running, others + 1).await;
         wire
     }

@@ -88,8 +88,8 @@ impl Sandboxes for MemoryStore {
         self.call(|tables| tables.sandbox_reserve(reservation))
     }
 
-    fn sandbox_forget(&self, id: SandboxId) -> Answer<bool> {
-        self.call(move |tables| Ok(tables.sandboxes.forget(id)))
+    fn sandbox_forget(&self, id: SandboxId, events: Vec<Event>) -> Answer<bool> {
+        self.call(move |tables| tables.sandbox_forget(id, events))
     }
 
     fn sandbox_save(&self, record: Record, events: Vec<Event>) -> Answer<Record> {

@@ -63,6 +63,19 @@ impl Tables {
         self.outbox.add_all(events);
         Ok(saved)
     }
+
+    pub(super) fn sandbox_forget(
+        &mut self,
+        id: SandboxId,
+        events: Vec<Event>,
+    ) -> Result<bool, StoreError> {
+        self.check_events(&events)?;
+        let forgotten = self.sandboxes.forget(id);
+        if forgotten {
+            self.outbox.add_all(events);
+        }
+        Ok(forgotten)
+    }
 }
 
 impl Table {

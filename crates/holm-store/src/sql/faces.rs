@@ -91,8 +91,10 @@ impl<B: Backend> Sandboxes for B {
         call(self, Write, reservation, |tx, wanted| Box::pin(reserve::reserve(tx, wanted)))
     }
 
-    fn sandbox_forget(&self, id: SandboxId) -> Answer<bool> {
-        call(self, Write, id, |tx, id| Box::pin(sandbox::forget(tx, *id)))
+    fn sandbox_forget(&self, id: SandboxId, events: Vec<Event>) -> Answer<bool> {
+        call(self, Write, (id, events), |tx, (id, events)| {
+            Box::pin(sandbox::forget(tx, *id, events))
+        })
     }
 
     fn sandbox_save(&self, record: Record, events: Vec<Event>) -> Answer<Record> {

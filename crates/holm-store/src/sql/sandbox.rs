@@ -81,12 +81,20 @@ pub(super) async fn lock(tx: &mut dyn Tx, id: SandboxId) -> Result<Record, Store
     read(&mut row.ok_or_else(|| StoreError::unknown("sandbox", &id))?.reader())
 }
 
-pub(super) async fn forget(tx: &mut dyn Tx, id: SandboxId) -> Result<bool, StoreError> {
+pub(super) async fn forget(
+    tx: &mut dyn Tx,
+    id: SandboxId,
+    events: &[Event],
+) -> Result<bool, StoreError> {
     const KEYS: &str = "DELETE FROM idempotency WHERE sandbox_id IN
          (SELECT id FROM sandboxes WHERE id = ?1 AND state = 'provisioning')";
     const DELETE: &str = "DELETE FROM sandboxes WHERE id = ?1 AND state = 'provisioning'";
     tx.execute(KEYS, args![id]).await?;
-    Ok(tx.execute(DELETE, args![id]).await? == 1)
+    if tx.execute(DELETE, args![id]).await? == 0 {
+        return Ok(false);
+    }
+    outbox::add_all(tx, events).await?;
+    Ok(true)
 }
 
 pub(super) async fn save(

@@ -28,7 +28,7 @@ async fn a_repeated_create_finds_the_first(bed: &Bed) {
     let other = store.sandbox_reserve(wanted(place, "k", "another", 1)).await;
     assert_eq!(kind(&other), "IdempotencyReused");
     // The create fails: its key is free again.
-    assert!(store.sandbox_forget(first.id).await.unwrap());
+    assert!(store.sandbox_forget(first.id, Vec::new()).await.unwrap());
     let third = store.sandbox_reserve(wanted(place, "k", "another", 2)).await.unwrap();
     assert!(matches!(third, Reserved::New(_)));
 }

@@ -128,8 +128,8 @@ async fn a_failed_create_counts_for_nothing(bed: &Bed) {
     let Reserved::New(first) = store.sandbox_reserve(wanted.clone()).await.unwrap() else {
         panic!("nothing was there")
     };
-    assert!(store.sandbox_forget(first.id).await.unwrap());
-    assert!(!store.sandbox_forget(first.id).await.unwrap());
+    assert!(store.sandbox_forget(first.id, Vec::new()).await.unwrap());
+    assert!(!store.sandbox_forget(first.id, Vec::new()).await.unwrap());
     assert_eq!(store.sandbox_get(Owner::Any, first.id).await.unwrap(), None);
     // A refused one leaves nothing either, also not its events.
     wanted.record = record((place.0, NodeId::random().unwrap()));
@@ -138,6 +138,6 @@ async fn a_failed_create_counts_for_nothing(bed: &Bed) {
     assert_eq!(kind(&store.sandbox_reserve(wanted).await), "Unknown");
     assert!(store.outbox_add(id).await.unwrap(), "it was not there");
     let alive = running(&**store, record(place), 0).await;
-    assert!(!store.sandbox_forget(alive.id).await.unwrap(), "it runs");
+    assert!(!store.sandbox_forget(alive.id, Vec::new()).await.unwrap(), "it runs");
     assert_eq!(store.sandbox_alive(Owner::Account(place.0)).await.unwrap(), 1);
 }

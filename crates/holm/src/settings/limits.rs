@@ -6,8 +6,8 @@ use std::time::Duration;
 use holm_engine::{EngineSettings, LifetimeRules, Prices, Rate, Size, SizeName};
 
 use super::layers::Layers;
-use super::parse;
 use super::table::{self, Setting};
+use super::{money, parse};
 use crate::exit::Failure;
 
 const COUNT: &str = "a whole number above 0";
@@ -59,6 +59,8 @@ pub(super) fn engine(layers: &Layers<'_>) -> Result<EngineSettings, Failure> {
     };
     settings.meter_interval = duration(layers, &table::METER_INTERVAL)?;
     settings.balance_grace = duration(layers, &table::BALANCE_GRACE)?;
+    settings.low_balance =
+        layers.read(&table::LOW_BALANCE, "an amount such as 2.50", money::read)?;
     settings.sizes.small = size(layers, SizeName::Small)?;
     settings.sizes.medium = size(layers, SizeName::Medium)?;
     settings.sizes.large = size(layers, SizeName::Large)?;
@@ -66,13 +68,17 @@ pub(super) fn engine(layers: &Layers<'_>) -> Result<EngineSettings, Failure> {
 }
 
 fn lifetime(layers: &Layers<'_>) -> Result<LifetimeRules, Failure> {
-    let min = LifetimeRules::SERVICE.min;
+    let min = duration(layers, &table::LIFETIME_MIN)?;
     let default = duration(layers, &table::LIFETIME)?;
     let max = duration(layers, &table::LIFETIME_MAX)?;
-    if default < min || default > max || max > LifetimeRules::SERVICE.max {
+    let good = LifetimeRules::EMBEDDED.min <= min
+        && (min..=max).contains(&default)
+        && max <= LifetimeRules::SERVICE.max;
+    if !good {
         return Err(Failure::usage(format!(
-            "{} must be from 1m to {}, which must be at most 24h",
+            "{} must be from {} (at least 1s) to {} (at most 24h)",
             table::LIFETIME.key,
+            table::LIFETIME_MIN.key,
             table::LIFETIME_MAX.key
         )));
     }

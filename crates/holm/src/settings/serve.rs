@@ -42,6 +42,8 @@ pub struct ServeSettings {
     pub webhooks: WebhookSettings,
     /// Who is told of each request, if anybody is.
     pub traces: Option<TraceSettings>,
+    /// How often a stream without news says that it lives.
+    pub keep_alive: Duration,
     /// Requests of an address without a key.
     pub keyless_rate: Rate,
     /// Colours in the log.
@@ -98,6 +100,7 @@ impl ServeSettings {
         let template = layers.text(&table::TEMPLATE)?.1;
         let sessions_max = limits::count(&layers, &table::SESSIONS_MAX)?;
         let sessions_idle = limits::duration(&layers, &table::SESSIONS_IDLE)?;
+        let keep_alive = limits::duration(&layers, &table::KEEP_ALIVE)?;
         let keyless_rate =
             limits::rate(&layers, &table::KEYLESS_RATE, 60.0, &table::KEYLESS_BURST)?;
         let engine = limits::engine(&layers)?;
@@ -116,6 +119,7 @@ impl ServeSettings {
             traces,
             sessions_max,
             sessions_idle,
+            keep_alive,
             keyless_rate,
             log_colours: Paint::stderr(environment).is_on(),
             in_force: layers.into_found(),

@@ -104,6 +104,8 @@ settings! {
         `server.token` is set, else `keys`.").flag("--auth");
     TOKEN = setting("server.token", "", "One token that all clients send, instead of API keys. \
         Set but blank lets nobody in.").env(env_vars::AUTH_TOKEN).shown(Shown::Never).blank_counts();
+    KEEP_ALIVE = setting("server.keep_alive", "15s", "How often the stream of a call without news \
+        says that it lives: less than the silence after which a proxy in front gives up.");
     ALLOWED_ORIGINS = setting("server.allowed_origins", "", "Origins of web pages that may use \
         the service besides those of this machine; a list.").env(env_vars::ALLOWED_ORIGINS);
     TEMPLATE = setting("sandboxes.template", "host", "Template of sandboxes that name none.")
@@ -114,6 +116,8 @@ settings! {
         machine.");
     LIFETIME = setting("sandboxes.lifetime", "15m", "Lifetime of a sandbox whose creator names \
         none.");
+    LIFETIME_MIN = setting("sandboxes.lifetime_min", "1m", "Shortest lifetime that may be asked for; \
+        REST takes whole minutes or 60 seconds and more.");
     LIFETIME_MAX = setting("sandboxes.lifetime_max", "24h", "Longest lifetime from ready, \
         extensions included.");
     EXEC_TIMEOUT = setting("sandboxes.exec_timeout", "60s", "Time of a command whose caller names \
@@ -140,6 +144,8 @@ settings! {
         and recorded as alive.");
     BALANCE_GRACE = setting("billing.grace", "60s", "How long sandboxes go on when their account \
         has nothing left.");
+    LOW_BALANCE = setting("billing.low_balance", "1.00", "Below which balance of an account webhooks \
+        are told that it runs low; 0 for never.");
     WEBHOOK_URLS = setting("webhooks.urls", "", "Who is told what happens to sandboxes and \
         balances; a list of URLs.").env(env_vars::WEBHOOK_URLS).shown(Shown::Never);
     WEBHOOK_SECRETS = setting("webhooks.secrets", "", "What signs the messages: `whsec_` and 24 \

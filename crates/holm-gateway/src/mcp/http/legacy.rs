@@ -54,9 +54,7 @@ pub async fn answer(
     };
     let session_id = held.id.clone();
     let response = match message {
-        Message::Request(request) => {
-            in_session(&face.server, held, request, headers::reads_events(headers)).await
-        }
+        Message::Request(request) => in_session(face, held, request, headers).await,
         message => {
             take(&held, &message);
             reply::empty(202)
@@ -202,13 +200,14 @@ async fn without_session(face: &McpFace, caller: &Caller, message: Message) -> R
         return answer::error(401, Some(&id), &error);
     }
     let fallback = Revision::R2025_06_18;
-    let session =
-        Session::new(caller.engine(&face.engine), face.default_template.clone(), fallback);
+    let engine = caller.engine(&face.engine);
+    let session = Session::new(engine.clone(), face.default_template.clone(), fallback);
     match guarded(|| face.server.answer(&Arc::new(session), request)) {
         Ok(Answer::Done(outcome)) => answer::legacy(&id, outcome),
         Ok(Answer::Call(call)) => match face.calls.enter(None) {
             Ok(ticket) => {
-                let hold = Hold { ticket, session: None };
+                let key = engine.key_end();
+                let hold = Hold { ticket, session: None, key };
                 run::as_json(&id, call, hold, answer::legacy).await
             }
             Err(_) => answer::going_down(Some(&id)),
@@ -247,7 +246,10 @@ fn begin_request(server: &Server, held: &Held, request: Request) -> Begun {
         Answer::Call(call) => call,
     };
     match held.calls.enter(Some(id.clone())) {
-        Ok(ticket) => Begun::Call(id, call, Hold { ticket, session: Some(held.clone()) }),
+        Ok(ticket) => {
+            let key = held.session.engine().key_end();
+            Begun::Call(id, call, Hold { ticket, session: Some(held.clone()), key })
+        }
         Err(Refused::Full(limit)) => {
             let result = call.refused(modern::busy(limit));
             Begun::Done(id, Ok(result))
@@ -264,15 +266,14 @@ fn begin_request(server: &Server, held: &Held, request: Request) -> Begun {
     }
 }
 
-async fn in_session(server: &Server, held: Held, request: Request, reads_events: bool) -> Response {
-    let begun = begin_request(server, &held, request);
+async fn in_session(face: &McpFace, held: Held, request: Request, headers: &HeaderMap) -> Response {
+    let begun = begin_request(&face.server, &held, request);
     drop(held);
     match begun {
         Begun::Done(id, outcome) => answer::legacy(&id, outcome),
         Begun::NoUsableId(error) => answer::error(400, None, &error),
-        Begun::Call(id, call, hold) if call.wants_progress() && reads_events => {
-            run::as_events(id, call, hold)
+        Begun::Call(id, call, hold) => {
+            run::answer(id, call, hold, headers, face.keep_alive, answer::legacy).await
         }
-        Begun::Call(id, call, hold) => run::as_json(&id, call, hold, answer::legacy).await,
     }
 }

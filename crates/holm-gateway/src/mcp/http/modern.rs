@@ -51,12 +51,16 @@ pub async fn answer(
     {
         return answer::error(401, Some(&id), &error);
     }
-    let session = Session::stateless(caller.engine(&face.engine), face.default_template.clone());
+    let engine = caller.engine(&face.engine);
+    let key = engine.key_end();
+    let session = Session::stateless(engine, face.default_template.clone());
     let answer = guarded(|| face.server.answer(&Arc::new(session), request));
     match answer.unwrap_or_else(|error| Answer::Done(Err(error))) {
         Answer::Done(outcome) => answer::modern(&id, outcome),
         Answer::Listen(subscription) => match face.streams.enter(None) {
-            Ok(ticket) => run::listen(subscription, ticket, face.keep_alive),
+            Ok(ticket) => {
+                run::listen(subscription, Hold { ticket, session: None, key }, face.keep_alive)
+            }
             Err(refused) => not_taken(&id, refused),
         },
         Answer::Call(call) => {
@@ -67,12 +71,8 @@ pub async fn answer(
                 }
                 Err(refused) => return not_taken(&id, refused),
             };
-            let hold = Hold { ticket, session: None };
-            if call.wants_progress() && headers::reads_events(headers) {
-                run::as_events(id, call, hold)
-            } else {
-                run::as_json(&id, call, hold, answer::modern).await
-            }
+            let hold = Hold { ticket, session: None, key };
+            run::answer(id, call, hold, headers, face.keep_alive, answer::modern).await
         }
     }
 }

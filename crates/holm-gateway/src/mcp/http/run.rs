@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use holm_engine::ErrorKind;
+use holm_engine::{Error, ErrorKind, KeyEnd};
+use hyper::HeaderMap;
 use serde_json::Value;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::calls::{Over, Ticket};
+use super::headers;
 use super::sessions::Held;
 use crate::http::reply::{self, Response};
 use crate::http::trace;
@@ -23,6 +26,8 @@ pub struct Hold {
     pub ticket: Ticket,
     /// Its session, if it has one.
     pub session: Option<Held>,
+    /// The key that it was called with.
+    pub key: KeyEnd,
 }
 
 /// Runs a call to its end, or to the end that came from outside: `None` for a cancelled one.
@@ -31,13 +36,14 @@ pub async fn outcome(
     hold: Hold,
     notify: impl Fn(Value),
 ) -> Option<Result<Value, RpcError>> {
-    let Hold { mut ticket, session } = hold;
+    let Hold { mut ticket, session, mut key } = hold;
     let (refusal, name) = (call.refusal(), call.name());
     let work = async {
         tokio::select! {
             biased;
             outcome = call.run(notify) => Some(outcome),
             over = ticket.over() => over.error().map(|error| Ok(refusal.result(error))),
+            refused = key.refused() => Some(Ok(refusal.result(Error::from(refused).into()))),
         }
     };
     let outcome = trace::call(name, work, judge).await;
@@ -64,6 +70,22 @@ fn judge(outcome: &Option<Result<Value, RpcError>>) -> &'static str {
     }
 }
 
+/// Runs a call and answers in the form that suits it and its client.
+pub async fn answer(
+    id: Id,
+    call: Call,
+    hold: Hold,
+    headers: &HeaderMap,
+    keep_alive: Duration,
+    respond: fn(&Id, Result<Value, RpcError>) -> Response,
+) -> Response {
+    match (headers::reads_events(headers), call.wants_progress()) {
+        (true, true) => as_events(id, call, hold),
+        (true, false) => as_json_or_events(id, call, hold, keep_alive, respond).await,
+        (false, _) => as_json(&id, call, hold, respond).await,
+    }
+}
+
 /// Runs a call whose answer is the response. Dropping the future stops the call.
 pub async fn as_json(
     id: &Id,
@@ -79,7 +101,7 @@ pub async fn as_json(
 
 /// Runs a call beside the response, which is a stream of progress and at last the answer. Dropping
 /// the response's body stops the call.
-pub fn as_events(id: Id, call: Call, hold: Hold) -> Response {
+fn as_events(id: Id, call: Call, hold: Hold) -> Response {
     let (sender, parts) = mpsc::channel::<Bytes>(EVENTS);
     let task = tokio::spawn(trace::carried(async move {
         // Progress is a courtesy: where the client does not read, it is left out.
@@ -92,8 +114,44 @@ pub fn as_events(id: Id, call: Call, hold: Hold) -> Response {
     reply::events(parts, task.abort_handle())
 }
 
+/// Runs a call for a client that reads events too: what is over soon is a plain answer, what lasts
+/// becomes a stream that says that it lives, or a proxy on the way would take the silence for an end.
+async fn as_json_or_events(
+    id: Id,
+    call: Call,
+    hold: Hold,
+    keep_alive: Duration,
+    respond: fn(&Id, Result<Value, RpcError>) -> Response,
+) -> Response {
+    let mut running = Box::pin(outcome(call, hold, |_| {}));
+    match timeout(keep_alive, &mut running).await {
+        Ok(Some(outcome)) => return respond(&id, outcome),
+        Ok(None) => return reply::empty(202),
+        Err(_it_lasts) => {}
+    }
+    let (sender, parts) = mpsc::channel::<Bytes>(EVENTS);
+    let task = tokio::spawn(trace::carried(async move {
+        let mut ticks = tokio::time::interval(keep_alive);
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut running => {
+                    if let Some(outcome) = outcome {
+                        drop(sender.send(reply::event(&jsonrpc::reply(&id, outcome))).await);
+                    }
+                    return;
+                }
+                // A full channel is a client that does not read; the connection's bound ends it.
+                _ = ticks.tick() => drop(sender.try_send(reply::keep_alive())),
+            }
+        }
+    }));
+    reply::events(parts, task.abort_handle())
+}
+
 /// Answers a subscription: the acknowledgement, then signs of life until one side ends it.
-pub fn listen(subscription: Subscription, mut ticket: Ticket, keep_alive: Duration) -> Response {
+pub fn listen(subscription: Subscription, hold: Hold, keep_alive: Duration) -> Response {
+    let Hold { mut ticket, mut key, .. } = hold;
     let (sender, parts) = mpsc::channel::<Bytes>(EVENTS);
     let task = tokio::spawn(async move {
         drop(sender.send(reply::event(&subscription.acknowledgement())).await);
@@ -108,6 +166,8 @@ pub fn listen(subscription: Subscription, mut ticket: Ticket, keep_alive: Durati
                     }
                     return;
                 }
+                // The next request says why.
+                _ = key.refused() => return,
                 // A full channel is a client that does not read; the connection's bound ends it.
                 _ = ticks.tick() => drop(sender.try_send(reply::keep_alive())),
             }

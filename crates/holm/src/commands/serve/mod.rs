@@ -10,6 +10,7 @@ use holm_engine::{Engine, EngineSettings};
 use holm_gateway::http::origin::Origins;
 use holm_gateway::http::trace::Collect;
 use holm_gateway::http::{Access, Door, KeyAccess};
+use holm_gateway::mcp::Server;
 use holm_gateway::mcp::http::sessions::SessionRules;
 use holm_gateway::site::{Site, SiteOptions};
 use holm_runtime::{Lifetime, LinuxDriver};
@@ -86,6 +87,8 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
     let site = Site::new(SiteOptions {
         default_template: Some(settings.template.clone()),
         sessions: SessionRules { idle: settings.sessions_idle, limit: settings.sessions_max },
+        keep_alive: settings.keep_alive,
+        server: Server::new().progress_within(settings.keep_alive),
         traces: traces.clone().map(|traces| traces as Arc<dyn Collect>),
         ..SiteOptions::new(engine.clone(), door)
     });
