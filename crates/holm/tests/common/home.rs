@@ -1,5 +1,6 @@
 //! A home for one test: own data and runtime directories, own copy of the program, own user.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -180,6 +181,31 @@ impl Home {
         let mut command = self.command();
         command.args(args);
         finish(command, input)
+    }
+
+    /// A key of a new account of the service here, which may run.
+    pub fn tenant(&self, name: &str) -> String {
+        let done = |arguments: &[&str]| {
+            let exit = self.holm(arguments);
+            assert_eq!(exit.code(), Some(0), "{}", exit.err());
+            exit.out().trim_end().to_owned()
+        };
+        done(&["account", "create", name]);
+        done(&["key", "create", name])
+    }
+
+    /// Sandboxes that are recorded on the host, blanks left out.
+    pub fn recorded(&self) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        for dir in fs::read_dir(self.data().join("instances")).into_iter().flatten().flatten() {
+            for record in fs::read_dir(dir.path().join("sandboxes")).into_iter().flatten().flatten()
+            {
+                let text = fs::read_to_string(record.path()).unwrap_or_default();
+                let Ok(record) = serde_json::from_str::<serde_json::Value>(&text) else { continue };
+                found.extend(record["sandbox"].as_str().map(str::to_owned));
+            }
+        }
+        found
     }
 
     /// Notes the instances that live now, so that their traces can be looked for later.

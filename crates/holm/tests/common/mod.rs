@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests say what they skip")]
 
 mod cc;
+mod client;
 mod home;
 mod leftover;
 mod mcp;
@@ -17,15 +18,25 @@ mod terminal;
 mod wait;
 
 pub use cc::static_program;
+pub use client::{Answer, Client, fresh_id, receive};
 pub use home::{Exit, Home, Mode, finish, in_mode, long, wait};
 pub use mcp::{GUARD, Mcp};
-pub use proc::{children, command_line, descendants, is_alive, memory_peak, state};
+pub use proc::{children, command_line, descendants, is_alive, memory_peak, name, parent, state};
 pub use result::{Run, Tool};
-pub use serve::{Answer, Serve, receive};
+pub use serve::Serve;
 pub use terminal::open_terminal;
 pub use wait::{until, until_within};
 
 pub use serde_json::{Value, json};
+
+/// Does something so many times at once, and gives what came of it in order.
+pub fn at_once<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let work = &work;
+        let all: Vec<_> = (0..count).map(|n| scope.spawn(move || work(n))).collect();
+        all.into_iter().map(|one| one.join().expect("no panic inside")).collect()
+    })
+}
 
 /// Makes a test of each named function `fn(&Home)` as root; skipped, and said so, for others.
 macro_rules! as_root {

@@ -59,6 +59,17 @@ pub fn is_same_alive(pid: u32, start: &str) -> bool {
     })
 }
 
+/// Its parent, unless it is gone or has none.
+pub fn parent(pid: u32) -> Option<u32> {
+    stat_fields(pid)?.get(1)?.parse().ok().filter(|parent| *parent > 0)
+}
+
+/// What it calls itself.
+pub fn name(pid: u32) -> String {
+    let text = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    text.trim_end().to_owned()
+}
+
 /// The command line, blanks between the arguments.
 pub fn command_line(pid: u32) -> String {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

@@ -23,19 +23,7 @@ fn read(exit: &Exit) -> Value {
 
 /// A call with this key that needs no session.
 fn call(serve: &Serve, key: &str, name: &str, arguments: &Value) -> (u16, Value) {
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    let params = json!({"name": name, "arguments": arguments, "_meta": meta});
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-    let headers = [
-        ("mcp-protocol-version", "2026-07-28"),
-        ("mcp-method", "tools/call"),
-        ("mcp-name", name),
-        ("x-api-key", key),
-    ];
-    let answer = serve.post(&headers, &body);
+    let answer = serve.with_key(key).stateless(name, arguments);
     let mut reply = answer.json();
     (answer.status, reply["result"]["structuredContent"].take())
 }

@@ -188,20 +188,7 @@ fn a_session_ends_with_its_sandboxes(home: &Home) {
 
 fn requests_without_a_session_leave_nothing_behind(home: &Home) {
     let serve = home.serve(&[], &[]);
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    let call = |name: &str, arguments: Value| {
-        let params = json!({"name": name, "arguments": arguments, "_meta": meta});
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-        let headers = [
-            ("mcp-protocol-version", "2026-07-28"),
-            ("mcp-method", "tools/call"),
-            ("mcp-name", name),
-        ];
-        serve.post(&headers, &body).tool()
-    };
+    let call = |name: &str, arguments: Value| serve.stateless(name, &arguments).tool();
     let ran = call("run_code", json!({"code": "print(6*7)"}));
     assert_eq!(ran.ok()["stdout"], "42\n");
     until("the sandbox of the call to be gone", || {

@@ -237,7 +237,7 @@ fn killed_under_load(home: &Home) {
         }
         adopted += known.len();
         until("no record but theirs", || {
-            (named(home) == known.iter().cloned().collect()).then_some(())
+            (home.recorded() == known.iter().cloned().collect()).then_some(())
         });
         // Room for the next round.
         while known.len() > 6 {
@@ -261,18 +261,4 @@ fn killed_under_load(home: &Home) {
     serve.wait();
     assert_eq!(home.holm(&["drain"]).code(), Some(0));
     home.note_instances();
-}
-
-/// Sandboxes that are recorded on the host, blanks left out.
-fn named(home: &Home) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for dir in std::fs::read_dir(home.data().join("instances")).into_iter().flatten().flatten() {
-        let records = std::fs::read_dir(dir.path().join("sandboxes")).into_iter().flatten();
-        for record in records.flatten() {
-            let text = std::fs::read_to_string(record.path()).unwrap_or_default();
-            let Ok(record) = serde_json::from_str::<Value>(&text) else { continue };
-            found.extend(record["sandbox"].as_str().map(str::to_owned));
-        }
-    }
-    found
 }

@@ -1,7 +1,7 @@
 //! What every client relies on: the documented endpoints and examples, and the end.
 
-use super::{Rest, error_is, json_of};
-use crate::common::{Home, Value, as_root, json};
+use super::{Rest, error_is};
+use crate::common::{Home, Value, as_root, at_once, json};
 
 as_root!(
     case_60_destroying_again_is_answered,
@@ -12,16 +12,10 @@ as_root!(
 fn case_60_destroying_again_is_answered(home: &Home) {
     let serve = home.serve(&[], &[]);
     let sandbox = Rest::new(&serve, &json!({}));
-    let answers: Vec<Value> = std::thread::scope(|scope| {
-        let ask = || sandbox.ask("DELETE", "", &Value::Null);
-        let asking: Vec<_> = (0..20).map(|_| scope.spawn(ask)).collect();
-        let answers = asking.into_iter().map(|asked| asked.join().expect("no panic"));
-        answers
-            .map(|answer| {
-                assert_eq!(answer.status, 200, "{answer:?}");
-                answer.json()
-            })
-            .collect()
+    let answers = at_once(20, |_| {
+        let answer = sandbox.ask("DELETE", "", &Value::Null);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.json()
     });
     let real = answers.iter().filter(|answer| answer["already_destroyed"] == json!(false)).count();
     assert_eq!(real, 1, "{answers:?}");
@@ -58,7 +52,7 @@ fn case_92_every_documented_endpoint_is_there(home: &Home) {
             .replace("{account_id}", "acc_0123456789abcdef01")
             .replace("{key_id}", "key_0123456789abcdef01");
         for (method, operation) in methods.as_object().expect("methods") {
-            let answer = json_of(&serve, &method.to_ascii_uppercase(), &path, &Value::Null);
+            let answer = serve.rest(&method.to_ascii_uppercase(), &path, &Value::Null);
             let status = answer.status.to_string();
             assert!(operation["responses"][&status].is_object(), "{method} {path}: {answer:?}");
             assert!(status != "405" && status != "500", "{method} {path}: {answer:?}");

@@ -2,36 +2,39 @@
 
 mod calls;
 mod files;
+mod lease;
+mod life;
 mod streams;
+mod tenants;
 
 use std::io::Write as _;
 use std::net::TcpStream;
 
-use crate::common::{Answer, Serve, Value, json, receive};
+use crate::common::{Answer, Client, Serve, Value, json, receive};
 
 const LARGE: usize = 100 << 20;
 
 /// A sandbox of a service, over REST.
 struct Rest<'a> {
-    serve: &'a Serve,
+    client: &'a Client,
     path: String,
-}
-
-fn json_of(serve: &Serve, method: &str, path: &str, body: &Value) -> Answer {
-    let body = if body.is_null() { String::new() } else { body.to_string() };
-    serve.ask(method, path, &[("content-type", "application/json")], &body)
+    id: String,
 }
 
 impl<'a> Rest<'a> {
-    fn new(serve: &'a Serve, wanted: &Value) -> Self {
-        let made = json_of(serve, "POST", "/v1/sandboxes", wanted);
+    fn new(client: &'a Client, wanted: &Value) -> Self {
+        let made = client.rest("POST", "/v1/sandboxes", wanted);
         assert_eq!(made.status, 201, "{made:?}");
-        let id = made.json()["id"].as_str().expect("an id").to_owned();
-        Self { serve, path: format!("/v1/sandboxes/{id}") }
+        Self::of(client, made.json()["id"].as_str().expect("an id"))
+    }
+
+    /// One that is there already.
+    fn of(client: &'a Client, id: &str) -> Self {
+        Self { client, path: format!("/v1/sandboxes/{id}"), id: id.to_owned() }
     }
 
     fn ask(&self, method: &str, below: &str, body: &Value) -> Answer {
-        json_of(self.serve, method, &format!("{}{below}", self.path), body)
+        self.client.rest(method, &format!("{}{below}", self.path), body)
     }
 
     fn exec(&self, command: &str) -> Value {
@@ -49,7 +52,7 @@ impl<'a> Rest<'a> {
     fn start(&self, body: &Value) -> TcpStream {
         let path = format!("{}/exec", self.path);
         let headers = [("content-type", "application/json")];
-        self.serve.send("POST", &path, &headers, &body.to_string())
+        self.client.send("POST", &path, &headers, &body.to_string())
     }
 
     /// A command to its end: its events.
@@ -62,8 +65,8 @@ impl<'a> Rest<'a> {
 
     /// Sends a request with a body of bytes; gives the connection.
     fn upload(&self, query: &str, length: usize) -> TcpStream {
-        let stream = TcpStream::connect(self.serve.address).expect("it listens");
-        let key = self.serve.key.as_deref().expect("a key");
+        let stream = TcpStream::connect(self.client.address).expect("it listens");
+        let key = self.client.key.as_deref().expect("a key");
         let head = format!(
             "PUT {}/files/raw?{query} HTTP/1.1\r\nhost: localhost\r\nx-api-key: {key}\r\n\
              connection: close\r\ncontent-length: {length}\r\n\r\n",
@@ -74,7 +77,7 @@ impl<'a> Rest<'a> {
     }
 
     fn download(&self, query: &str) -> TcpStream {
-        self.serve.send("GET", &format!("{}/files/raw?{query}", self.path), &[], "")
+        self.client.send("GET", &format!("{}/files/raw?{query}", self.path), &[], "")
     }
 }
 

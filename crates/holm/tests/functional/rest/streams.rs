@@ -1,6 +1,6 @@
 //! Output that is followed, and its end.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 
 use super::{Rest, error_is, text_of};
 use crate::common::{Home, Value, as_root, as_rootless, json, receive, until};
@@ -9,7 +9,7 @@ as_root!(
     case_1_streamed_text_is_whole_characters,
     case_12_a_time_limit_ends_all_of_a_streamed_command,
     case_59_streams_end_with_their_sandbox,
-    case_64_an_expiry_is_told_with_what_was_written,
+    case_59_files_on_their_way_end_with_their_sandbox,
     a_stream_ends_with_its_reader,
 );
 as_rootless!(case_1_streamed_text_is_whole_characters, a_stream_ends_with_its_reader,);
@@ -68,47 +68,47 @@ fn case_59_streams_end_with_their_sandbox(home: &Home) {
     serve.end();
 }
 
-fn case_64_an_expiry_is_told_with_what_was_written(home: &Home) {
+/// Files on their way, in both directions: what has not begun to be answered says why, what has
+/// breaks off before the announced length.
+fn case_59_files_on_their_way_end_with_their_sandbox(home: &Home) {
     let serve = home.serve(&[], &[]);
-    let limits = serve.ask("GET", "/v1/service-info", &[], "").json()["limits"].clone();
-    let least = limits["timeout_seconds_min"].as_u64().expect("a number");
-    if least > 5 && !crate::common::long() {
-        println!("SKIP the shortest lifetime of a service is {least} s; with --long");
-        return serve.end();
+    let sandbox = Rest::new(&serve, &json!({}));
+    sandbox.good("head -c 200M /dev/zero > large; head -c 12M /dev/zero > part");
+    let mut down = sandbox.download("path=large");
+    let mut first = vec![0; 1 << 16];
+    down.read_exact(&mut first).expect("its beginning");
+    let head = String::from_utf8_lossy(&first).to_ascii_lowercase();
+    assert!(head.contains("content-length: 209715200\r\n"), "{head}");
+    let mut up = sandbox.upload("path=up", 200 << 20);
+    up.write_all(&vec![1; 4 << 20]).expect("it reads");
+    until("the upload to have begun", || {
+        (sandbox.good("ls -A | wc -l").trim() == "3").then_some(())
+    });
+    // Reads as JSON that may or may not have their file already.
+    let answers = std::thread::scope(|scope| {
+        let read = || {
+            let below = "/files?path=part&encoding=base64&limit=12582912";
+            sandbox.ask("GET", below, &Value::Null)
+        };
+        let reading: Vec<_> = (0..8).map(|_| scope.spawn(read)).collect();
+        assert_eq!(sandbox.ask("DELETE", "", &Value::Null).status, 200);
+        reading.into_iter().map(|one| one.join().expect("no panic")).collect::<Vec<_>>()
+    });
+    for answer in answers {
+        if answer.status == 200 {
+            assert_eq!(answer.json()["size"], 12 << 20, "a whole one");
+            continue;
+        }
+        error_is(&answer, 410, "sandbox_gone");
+        assert!(answer.body.contains("destroyed"), "{answer:?}");
     }
-    let wanted = json!({"timeout_seconds": least.max(2)});
-    let (plain, streamed) = (Rest::new(&serve, &wanted), Rest::new(&serve, &wanted));
-    let command = json!({"command": "echo so far; sleep 600", "timeout_ms": 600_000});
-    let asked = plain.start(&command);
-    let mut following = command.clone();
-    following["stream"] = true.into();
-    let events = streamed.follow(&following);
-    assert_eq!(text_of(&events, "stdout"), "so far\n");
-    let (name, data) = events.last().expect("an end");
-    assert_eq!((name.as_str(), &data["error"]["type"]), ("error", &json!("sandbox_gone")));
-    assert_eq!(data["error"]["ended_reason"], "expired");
-    let gone = receive(asked);
-    error_is(&gone, 410, "sandbox_gone");
-    let error = &gone.json()["error"];
-    assert_eq!(error["ended_reason"], "expired");
-    assert_eq!(error["partial"]["stdout"], "so far\n");
-    for (method, below, body) in [
-        ("POST", "/exec", json!({"command": "true"})),
-        ("POST", "/run-code", json!({"code": "1"})),
-        ("POST", "/extend", json!({})),
-        ("GET", "/files?path=x", Value::Null),
-        ("GET", "/files/raw?path=x", Value::Null),
-        ("GET", "/files/list", Value::Null),
-    ] {
-        let later = plain.ask(method, below, &body);
-        error_is(&later, 410, "sandbox_gone");
-        assert_eq!(later.json()["error"]["ended_reason"], "expired", "{below}");
-    }
-    let listed = plain.ask("GET", "", &Value::Null).json();
-    assert_eq!(
-        (&listed["status"], &listed["ended_reason"]),
-        (&json!("deleted"), &json!("expired"))
-    );
+    let mut rest = Vec::new();
+    // A reset is an end too.
+    let ended = down.read_to_end(&mut rest);
+    assert!(first.len() + rest.len() < 200 << 20, "{ended:?}: all of it came");
+    let refused = receive(up);
+    error_is(&refused, 410, "sandbox_gone");
+    assert!(refused.body.contains("destroyed"), "{refused:?}");
     serve.end();
 }
 
