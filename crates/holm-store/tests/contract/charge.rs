@@ -8,6 +8,7 @@ use crate::support::{Bed, at, both, contract, end, ending, kind, record, reserve
 contract! {
     each_second_is_paid_once parts_of_seconds_are_not_lost nothing_after_end_or_lease
     the_end_charges_the_rest without_a_price_only_the_mark_moves beyond_all_numbers
+    case_75_the_edge_of_a_month_is_a_second_like_others
 }
 
 async fn priced(store: &dyn Store, price: i64) -> Record {
@@ -101,4 +102,29 @@ async fn beyond_all_numbers(bed: &Bed) {
     assert_eq!(kind(&store.ledger_charge(sandbox.id, Timestamp::MAX).await), "Invalid");
     let charged = store.ledger_charge(sandbox.id, at(0)).await.unwrap();
     assert_eq!((charged.seconds, charged.balance), (0, 1_000_000), "nothing was half done");
+}
+
+/// Of a month, of a year, and of a February with a day more.
+async fn case_75_the_edge_of_a_month_is_a_second_like_others(bed: &Bed) {
+    let store = &bed.store;
+    for edge in ["2027-02-01T00:00:00Z", "2028-01-01T00:00:00Z", "2028-03-01T00:00:00Z"] {
+        let edge: Timestamp = edge.parse().unwrap();
+        let begin = edge.duration_since(at(0)).as_secs() - 30;
+        let mut wanted = record(both(&**store).await);
+        wanted.price_per_second = 10;
+        let topup = crate::support::topup(wanted.account_id, 1_000_000);
+        store.ledger_add(topup).await.unwrap();
+        wanted.created_at = at(begin);
+        let sandbox = running(&**store, wanted, begin).await;
+        let mut total = 0;
+        for lived in [20, 29, 30, 31, 31, 60, 90] {
+            total += store.ledger_charge(sandbox.id, at(begin + lived)).await.unwrap().seconds;
+            assert_eq!(total, lived, "{edge}");
+        }
+        let sandbox = store.sandbox_get(holm_store::Owner::Any, sandbox.id).await.unwrap().unwrap();
+        let account = sandbox.account_id;
+        let ended = end(&**store, sandbox, EndReason::Destroyed, begin + 100).await;
+        assert_eq!(ended.metered_until, Some(at(begin + 100)));
+        assert_eq!(store.ledger_balance(account).await.unwrap(), 1_000_000 - 100 * 10, "{edge}");
+    }
 }

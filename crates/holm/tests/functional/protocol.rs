@@ -10,6 +10,7 @@ use crate::common::*;
 as_root!(
     case_76_end_of_input,
     case_76_output_closed_first,
+    case_76_the_parent_is_killed,
     case_76_input_from_nothing,
     case_78_bad_lines_cost_nothing,
     case_79_bad_envelopes,
@@ -68,7 +69,43 @@ fn case_76_output_closed_first(home: &Home) {
         std::thread::yield_now();
     }
     drop(stdin);
-    until("it ends", || child.try_wait().expect("ours"));
+    let status = until("it ends", || child.try_wait().expect("ours"));
+    assert_eq!(status.code(), Some(0));
+    home.assert_clean();
+}
+
+/// Its client is killed together with all that it could have said. What is between them only tells
+/// how it ended.
+fn case_76_the_parent_is_killed(home: &Home) {
+    let client = "import subprocess, sys, time\n\
+        command = ['sh', '-c', '\"$0\" mcp --local; echo $? > code', sys.argv[1]]\n\
+        holm = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n\
+        call = '{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tools/call\",\"params\":{\"name\":\"%s\",\"arguments\":%s}}\\n'\n\
+        holm.stdin.write((call % (1, 'create_sandbox', '{}')).encode()); holm.stdin.flush()\n\
+        holm.stdout.readline()\n\
+        held = '{\"command\":\"touch up; sleep 3000\",\"timeout_ms\":600000}'\n\
+        holm.stdin.write((call % (2, 'run_command', held)).encode()); holm.stdin.flush()\n\
+        print(holm.pid, flush=True)\n\
+        time.sleep(3600)\n";
+    let mut command = home.command_of(std::path::Path::new("python3"));
+    command.arg("-c").arg(client).arg(&home.program);
+    let mut client = command.stdout(Stdio::piped()).spawn().expect("python3 is there");
+    let mut line = String::new();
+    let mut stdout = std::io::BufReader::new(client.stdout.take().expect("piped"));
+    std::io::BufRead::read_line(&mut stdout, &mut line).expect("its word");
+    let shell: u32 = line.trim().parse().unwrap_or_else(|_| panic!("no process id: {line:?}"));
+    home.note_instances();
+    let holm = children(shell).first().expect("holm runs").0;
+    until("the command runs", || {
+        descendants(holm).iter().any(|(pid, _)| command_line(*pid) == "sleep 3000").then_some(())
+    });
+    client.kill().expect("it is our child");
+    client.wait().expect("it is our child");
+    let code = until("it ends", || {
+        let code = std::fs::read_to_string(home.dir.join("code")).ok()?;
+        code.ends_with('\n').then_some(code)
+    });
+    assert_eq!(code, "0\n");
     home.assert_clean();
 }
 

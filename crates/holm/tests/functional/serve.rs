@@ -5,7 +5,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::common::{Home, Value, as_root, as_rootless, json, receive, until};
+use crate::common::{Home, Value, as_root, as_rootless, descendants, json, receive, until};
 
 as_root!(
     the_documented_curl_calls_work,
@@ -278,6 +278,21 @@ fn case_71_the_first_key_is_in_its_file_only(home: &Home) {
     let refused = serve.post(&[("x-api-key", &wrong)], &body);
     assert_eq!(refused.status, 401);
     assert!(!refused.body.contains(&key), "{refused:?}");
+    // In an address it is refused, wherever that leads, and not repeated.
+    for path in ["/mcp", "/v1/mcp", "/v1/usage", "/v1/sandboxes", "/metrics"] {
+        let refused = serve.ask("GET", &format!("{path}?api_key={key}"), &[], "");
+        assert_eq!(refused.status, 400, "{path}: {refused:?}");
+        assert!(!refused.body.contains(&key), "{refused:?}");
+    }
+    // The list of processes, and what they were started with.
+    let helpers = descendants(serve.pid()).into_iter().map(|(pid, _)| pid);
+    for pid in helpers.chain([serve.pid()]) {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let environment = String::from_utf8_lossy(&environment).into_owned();
+        for text in [crate::common::command_line(pid), environment] {
+            assert!(!text.contains(&key), "the key is in process {pid}");
+        }
+    }
     // Printed to a pipe: the path, not the key.
     assert!(serve.announced.contains(&path.display().to_string()), "{}", serve.announced);
     assert!(!serve.announced.contains(&key), "the key was printed");
