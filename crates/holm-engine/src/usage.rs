@@ -1,6 +1,6 @@
 //! What an account has used, and what that costs.
 
-use holm_store::{KeyScope, PAGE_MAX, PageQuery, Record};
+use holm_store::{KeyScope, PAGE_MAX, PageQuery, Record, Totals};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -8,6 +8,8 @@ use crate::{Engine, Error, UsageReport, UsageRow};
 
 /// Rows of a usage report.
 const RECENT: u32 = 50;
+/// How often to look for a moment in which nothing ends or is charged.
+const LOOKS: u32 = 8;
 
 /// One moment, on both clocks.
 struct Moment {
@@ -24,9 +26,8 @@ impl Engine {
         self.caller.needs(KeyScope::Read)?;
         self.start().await?;
         let (store, owner) = (&self.inner.store, self.caller.owner());
+        let (totals, alive) = self.sums().await?;
         let moment = Moment { instant: Instant::now(), wall: Timestamp::now() };
-        let alive = self.all_alive().await?;
-        let totals = store.sandbox_totals(owner).await?;
         let balance = store.ledger_balance(self.caller.account).await?;
         let recent = store.sandbox_list(owner, PageQuery::first(RECENT), true).await?;
 
@@ -54,6 +55,22 @@ impl Engine {
             report.cost_total = report.cost_total.saturating_add(more);
         }
         Ok(report)
+    }
+
+    /// The sums of what has ended, and what has not, of one moment: what ends or is charged between
+    /// two looks would be in both or in neither.
+    async fn sums(&self) -> Result<(Totals, Vec<Record>), Error> {
+        let look = || self.inner.store.sandbox_totals(self.caller.owner());
+        let mut before = look().await?;
+        for _ in 1..LOOKS {
+            let alive = self.all_alive().await?;
+            let after = look().await?;
+            if after == before {
+                return Ok((after, alive));
+            }
+            before = after;
+        }
+        Ok((before, self.all_alive().await?))
     }
 
     async fn all_alive(&self) -> Result<Vec<Record>, Error> {

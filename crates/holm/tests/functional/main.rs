@@ -7,6 +7,7 @@
 mod common;
 
 mod admin;
+mod ending;
 mod environment;
 mod files;
 mod installs;
