@@ -33,6 +33,23 @@ pub(crate) fn output(captured: &Captured, limit: u64) -> Output {
     Output { text, truncated: cut, lossy, bytes: total }
 }
 
+/// Keeps beginning and end of a stream, together at most `most` bytes.
+pub(crate) fn cut(output: &mut Output, most: usize) {
+    if output.text.len() <= most {
+        return;
+    }
+    let (text, half) = (output.text.as_bytes(), most / 2);
+    let head = without_open_end(&text[..half]);
+    let tail = without_open_start(&text[text.len() - half..]);
+    let kept = (head.len() + tail.len()) as u64;
+    let mut shorter = String::from_utf8_lossy(head).into_owned();
+    // What was cut before is among what is cut now.
+    let dropped = output.bytes.max(text.len() as u64) - kept;
+    shorter.push_str(&marker(dropped, shorter.ends_with('\n') || shorter.is_empty()));
+    shorter.push_str(&String::from_utf8_lossy(tail));
+    *output = Output { text: shorter, truncated: true, ..output.clone() };
+}
+
 /// Text that comes in parts: a character that falls across two of them is whole.
 #[derive(Debug, Default)]
 pub(crate) struct Characters {
@@ -167,6 +184,19 @@ mod tests {
             false,
         );
         check(b"", b"tail", 10, "[... 6 bytes cut ...]\ntail", true, false);
+    }
+
+    #[test]
+    fn what_has_no_room_keeps_beginning_and_end() {
+        let check = |text: &str, bytes: u64, want: &str| {
+            let mut output = Output { text: text.to_owned(), bytes, ..Output::default() };
+            cut(&mut output, 8);
+            assert_eq!((output.text.as_str(), output.truncated), (want, text != want));
+        };
+        check("12345678", 8, "12345678");
+        check("1234x5678", 9, "1234\n[... 1 bytes cut ...]\n5678");
+        check("€€x€€", 13, "€\n[... 7 bytes cut ...]\n€");
+        check("123\nx5678", 99, "123\n[... 91 bytes cut ...]\n5678");
     }
 
     #[test]

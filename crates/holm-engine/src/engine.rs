@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use holm_runtime::Driver;
-use holm_store::{Cursor, KeyId, KeyScope, MemoryStore, PAGE_MAX, Page, PageQuery, Record, Store};
+use holm_store::{
+    AccountId, Cursor, KeyId, KeyScope, MemoryStore, PAGE_MAX, Page, PageQuery, Record, Store,
+};
 use holm_wire::client::GuestClient;
 use tokio::sync::{OnceCell, watch};
 use tokio::time::Instant;
@@ -17,7 +19,9 @@ use crate::lease::Timer;
 use crate::measure::Measured;
 use crate::meter::Meter;
 use crate::ready::Readiness;
+use crate::room;
 use crate::sandbox::{Registry, Sandbox, view};
+use crate::shares::Shares;
 use crate::tasks::Tasks;
 use crate::{
     Buckets, Caller, EndReason, EngineSettings, Error, ErrorKind, ListSandboxes, SandboxId,
@@ -51,6 +55,7 @@ pub(crate) struct Inner {
     pub key_rates: Buckets<KeyId>,
     pub key_ends: Arc<KeyEnds>,
     pub counts: Counts,
+    pub answers: Shares<AccountId>,
 }
 
 impl Drop for Inner {
@@ -88,6 +93,7 @@ impl Engine {
     ) -> Self {
         let meter = Arc::new(Meter::new(settings.balance_grace, settings.low_balance));
         let key_rates = Buckets::new(settings.key_rate);
+        let answers = room::shares(settings.answer_room);
         let inner = Inner {
             driver,
             settings,
@@ -105,6 +111,7 @@ impl Engine {
             key_rates,
             key_ends: Arc::default(),
             counts: Counts::default(),
+            answers,
         };
         Self::of_operator(Arc::new(inner))
     }

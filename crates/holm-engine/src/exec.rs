@@ -13,12 +13,15 @@ use crate::end::LAST_WORDS;
 use crate::guest_error::{About, from_guest, is_trouble};
 use crate::sandbox::Sandbox;
 use crate::{
-    Background, CommandResult, EndReason, Engine, Error, RunCommand, SandboxId, capture, env,
+    Background, CommandResult, EndReason, Engine, Error, Room, RunCommand, SandboxId, capture, env,
     health, signal,
 };
 
 /// Longest wait for a background command to start.
 pub(crate) const START: Duration = Duration::from_secs(10);
+
+/// Bytes that are kept of an output stream that has no room in memory.
+const NO_ROOM: usize = 16 << 10;
 
 impl Engine {
     /// Runs one command to its end. Dropping the future ends the command and all it started; so
@@ -135,7 +138,27 @@ impl Engine {
             return Err(with_partial(error, result));
         }
         note_limits(&mut result, outcome, kills_before, sandbox);
+        let _room = self.fit(&mut result).await;
         Ok(result)
+    }
+
+    /// Takes room for what a command wrote. It has run, whatever comes now: where there is no room
+    /// its output is cut.
+    async fn fit(&self, result: &mut CommandResult) -> Room {
+        let written = result.stdout.text.len() + result.stderr.text.len();
+        match self.room_for(written as u64).await {
+            Ok(room) => room,
+            Err(error) => {
+                capture::cut(&mut result.stdout, NO_ROOM);
+                capture::cut(&mut result.stderr, NO_ROOM);
+                let why = format!("output was cut: {error}");
+                result.note = Some(match result.note.take() {
+                    Some(note) => format!("{note}; {why}"),
+                    None => why,
+                });
+                Room::default()
+            }
+        }
     }
 
     /// A command ran into the end of the lease as it was when it began. The error, unless the

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use holm_wire::client::ClientError;
-use holm_wire::guest::ListTreeRequest;
+use holm_wire::guest::{ListTreeRequest, TreeEntry};
 use tokio::time::timeout;
 
 use crate::command::user;
@@ -76,19 +76,21 @@ impl Engine {
             let file = guest.read_file(path, user, offset, ask).await?;
             let (size, mode) = (file.size, file.mode & 0o7777);
             if limit.is_none() && size.saturating_sub(offset) > most {
-                return Ok(Err(size));
+                return Ok(Err(too_large(path, size, most)));
             }
+            // Of what the guest does not announce there may come as much as was asked for.
+            let room = match self.room_for(file.length().unwrap_or(ask).min(ask)).await {
+                Ok(room) => room,
+                Err(error) => return Ok(Err(error)),
+            };
             let bytes = file.read_to_end(usize::try_from(ask).unwrap_or(usize::MAX)).await?;
             Ok(if limit.is_none() && bytes.len() as u64 > most {
-                Err(size.max(offset + bytes.len() as u64))
+                Err(too_large(path, size.max(offset + bytes.len() as u64), most))
             } else {
-                Ok((bytes, size, mode))
+                Ok((bytes, size, mode, room))
             })
         };
-        let (bytes, size, mode) = match self.file_call(&sandbox, path, read).await? {
-            Ok(read) => read,
-            Err(size) => return Err(too_large(path, size, most)),
-        };
+        let (bytes, size, mode, _room) = self.file_call(&sandbox, path, read).await??;
         // Files may grow while they are read, and those of /proc say 0.
         let end = offset.saturating_add(bytes.len() as u64);
         let truncated = limit.is_some_and(|limit| bytes.len() as u64 == limit) && end < size;
@@ -163,6 +165,9 @@ impl Engine {
             let error = ClientError::Protocol(said);
             return Err(self.call_failed(&sandbox, &error, About::File).await);
         }
+        let target = |entry: &TreeEntry| entry.target.as_ref().map_or(0, String::len);
+        let texts = page.entries.iter().map(|entry| (entry.path.len() + target(entry)) as u64);
+        let _room = self.room_for(texts.sum()).await?;
         let files = page.entries.into_iter().map(|entry| FileEntry {
             name: entry.path.rsplit('/').next().unwrap_or_default().to_owned(),
             path: entry.path,

@@ -41,6 +41,11 @@ pub struct EngineSettings {
     pub max_write: u64,
     /// Most bytes of a file that is written part by part. The sandbox's disk bounds it as well.
     pub max_upload: u64,
+    /// Bytes of memory for answers that have much of a sandbox in them, until their clients have
+    /// read them; one account has at most half of it.
+    pub answer_room: u64,
+    /// How long an answer waits for it.
+    pub answer_wait: Duration,
     /// Most time one file call may take as a whole.
     pub file_deadline: Duration,
     /// Ended sandboxes that are remembered, so that later calls can say why they ended.
@@ -109,6 +114,8 @@ impl Default for EngineSettings {
             max_read: 16 << 20,
             max_write: 64 << 20,
             max_upload: 16 << 30,
+            answer_room: 256 << 20,
+            answer_wait: Duration::from_secs(5),
             file_deadline: Duration::from_secs(120),
             history: 1000,
             sweep_interval: Duration::from_secs(5),

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use holm_engine::{AccountId, Shares};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::EXPECT;
 use hyper::http::request::Parts;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::access::Caller;
 use super::limits::Limits;
 
 /// How much of a body that is too long is read and thrown away, so that a client that writes first
@@ -21,7 +22,8 @@ const THROWN_AWAY: usize = 64 << 20;
 #[derive(Debug, Clone)]
 pub struct Intake {
     limits: Limits,
-    large: Arc<Semaphore>,
+    large: Arc<Shares<AccountId>>,
+    account: AccountId,
 }
 
 /// Why there is no body.
@@ -58,8 +60,19 @@ impl Intake {
     /// Takes bodies within these limits.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
-        let large = Arc::new(Semaphore::new(limits.large_bodies));
-        Self { limits: limits.clone(), large }
+        let places = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let large = Shares::new(places(limits.large_bodies), places(limits.large_bodies_each));
+        Self { limits: limits.clone(), large: Arc::new(large), account: AccountId::ZERO }
+    }
+
+    /// The same for bodies that this caller sends.
+    #[must_use]
+    pub fn of(&self, caller: &Caller) -> Self {
+        let account = match caller {
+            Caller::Known(caller) => caller.account,
+            Caller::Keyless => AccountId::ZERO,
+        };
+        Self { account, ..self.clone() }
     }
 
     /// Longest silence while a body arrives.
@@ -103,11 +116,10 @@ impl Intake {
             let small = self.limits.small_body;
             let _room = match limit <= small || (exact && announced <= small) {
                 true => None,
-                false => Some(
-                    timeout(self.limits.body_silence, self.large.acquire())
-                        .await
-                        .map_err(|_elapsed| BodyError::Crowded)?,
-                ),
+                false => {
+                    let place = self.large.take(self.account, 1, self.limits.body_silence);
+                    Some(place.await.ok_or(BodyError::Crowded)?)
+                }
             };
             let mut all = BytesMut::with_capacity(announced);
             while let Some(part) = self.part(&mut body).await? {

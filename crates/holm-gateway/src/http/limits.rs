@@ -20,6 +20,8 @@ pub struct Limits {
     pub body_time: Duration,
     /// Bodies over [`Self::small_body`] that may arrive at once: they are what takes memory.
     pub large_bodies: usize,
+    /// Those of them that may be one account's.
+    pub large_bodies_each: usize,
     /// Bodies up to here are always taken at once.
     pub small_body: usize,
     /// Longest time without any progress while a response waits to be read.
@@ -38,6 +40,7 @@ impl Default for Limits {
             body_silence: Duration::from_secs(30),
             body_time: Duration::from_secs(120),
             large_bodies: 16,
+            large_bodies_each: 8,
             small_body: 64 << 10,
             write_silence: Duration::from_secs(60),
             stop_grace: Duration::from_secs(10),

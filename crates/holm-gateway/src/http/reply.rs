@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http_body_util::Full;
+use holm_engine::Room;
 use hyper::StatusCode;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{self, HeaderName, HeaderValue};
@@ -25,7 +25,7 @@ pub struct Reply {
 }
 
 enum Content {
-    Whole(Full<Bytes>),
+    Whole(Option<Bytes>),
     Events(Stream),
     Parts { source: Pin<Box<dyn Source>>, length: Option<u64> },
 }
@@ -54,6 +54,13 @@ impl Drop for Stream {
 }
 
 impl Reply {
+    /// Its bytes keep their `room` until they are written, or nobody wants them.
+    pub fn tie(&mut self, room: Room) {
+        if let Content::Whole(bytes) = &mut self.content {
+            *bytes = bytes.take().map(|bytes| room.tie(bytes));
+        }
+    }
+
     /// Holds `busy` until the body is sent, or nobody wants it.
     pub(super) fn hold(&mut self, busy: Busy) {
         self.busy = Some(busy);
@@ -69,9 +76,7 @@ impl Body for Reply {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match &mut self.get_mut().content {
-            Content::Whole(full) => {
-                Pin::new(full).poll_frame(context).map_err(|never| match never {})
-            }
+            Content::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Content::Parts { source, length } => {
                 let part = std::task::ready!(source.as_mut().poll_next(context));
                 Poll::Ready(part.map(|part| {
@@ -88,7 +93,7 @@ impl Body for Reply {
 
     fn is_end_stream(&self) -> bool {
         match &self.content {
-            Content::Whole(full) => full.is_end_stream(),
+            Content::Whole(bytes) => bytes.is_none(),
             Content::Events(_) => false,
             Content::Parts { length, .. } => *length == Some(0),
         }
@@ -96,7 +101,9 @@ impl Body for Reply {
 
     fn size_hint(&self) -> SizeHint {
         match &self.content {
-            Content::Whole(full) => full.size_hint(),
+            Content::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
             Content::Parts { length: Some(left), .. } => SizeHint::with_exact(*left),
             Content::Events(_) | Content::Parts { length: None, .. } => SizeHint::default(),
         }
@@ -114,7 +121,7 @@ fn respond(status: u16, content_type: Option<&'static str>, content: Content) ->
 }
 
 fn whole(bytes: impl Into<Bytes>) -> Content {
-    Content::Whole(Full::new(bytes.into()))
+    Content::Whole(Some(bytes.into()).filter(|bytes: &Bytes| !bytes.is_empty()))
 }
 
 /// JSON.

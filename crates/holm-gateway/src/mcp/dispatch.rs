@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use holm_engine::Room;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
@@ -17,8 +18,22 @@ use super::server::Subscription;
 /// Calls that may run at once on one connection.
 pub const MAX_CALLS: usize = 128;
 
+/// A message to the client, and the room in memory that it has until it is written.
+pub struct Told {
+    /// The message.
+    pub message: Value,
+    /// Its room.
+    pub room: Room,
+}
+
+impl From<Value> for Told {
+    fn from(message: Value) -> Self {
+        Self { message, room: Room::default() }
+    }
+}
+
 /// Where messages to the client go. A full queue makes senders wait.
-pub type Queue = mpsc::Sender<Value>;
+pub type Queue = mpsc::Sender<Told>;
 
 /// What is open under an id.
 enum Open {
@@ -104,11 +119,13 @@ impl Dispatch {
         let mut table = lock(&self.open);
         let handle = self.tasks.spawn(async move {
             // Progress is a courtesy: where the client does not read, it is left out.
-            let notify = Box::new(move |message| drop(progress.try_send(message)));
-            let outcome = work.run(notify).await;
+            let notify = Box::new(move |message: Value| {
+                drop(progress.try_send(message.into()));
+            });
+            let (outcome, room) = Room::around(work.run(notify)).await;
             // Out of the table first: a client may use the id again as soon as it has the reply.
             lock(&open).remove(&id);
-            send(&reply_to, jsonrpc::reply(&id, outcome)).await;
+            send(&reply_to, Told { message: jsonrpc::reply(&id, outcome), room }).await;
         });
         table.insert(key, Open::Call(handle));
     }
@@ -160,6 +177,6 @@ fn lock(table: &Table) -> std::sync::MutexGuard<'_, HashMap<Id, Open>> {
 
 /// Puts a message into a queue. A closed queue means that the client is gone; the transport sees
 /// that itself.
-async fn send(queue: &Queue, message: Value) {
-    drop(queue.send(message).await);
+async fn send(queue: &Queue, message: impl Into<Told>) {
+    drop(queue.send(message.into()).await);
 }

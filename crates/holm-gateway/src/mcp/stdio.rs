@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use holm_engine::Engine;
+use holm_engine::{Engine, Room};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::backend::{Backend, Local};
-use super::dispatch::{Dispatch, MAX_CALLS, Queue};
+use super::dispatch::{Dispatch, MAX_CALLS, Queue, Told};
 use super::jsonrpc::{self, INVALID_REQUEST, Message, RpcError, Text};
 use super::lines::{Line, LineReader, MAX_LINE};
 use super::revision::Revision;
@@ -127,10 +127,11 @@ pub async fn serve_backend(
 
 /// Writes messages, one a line, until the queue is closed or the output fails.
 async fn write_lines(
-    mut lines: mpsc::Receiver<Value>,
+    mut lines: mpsc::Receiver<Told>,
     mut output: impl AsyncWrite + Send + Unpin,
 ) -> std::io::Result<()> {
-    while let Some(message) = lines.recv().await {
+    // The room is given back when the line is written.
+    while let Some(Told { message, room: _room }) = lines.recv().await {
         let mut line = serde_json::to_vec(&message)?;
         drop(message);
         line.push(b'\n');
@@ -192,13 +193,13 @@ impl Connection {
             }
             Message::Response => {}
             Message::Invalid { id, error } => {
-                drop(reply_to.send(jsonrpc::error(id.as_ref(), &error)).await);
+                drop(reply_to.send(jsonrpc::error(id.as_ref(), &error).into()).await);
             }
         }
     }
 
     async fn refuse(&self, error: &RpcError) {
-        drop(self.out.send(jsonrpc::error(None, error)).await);
+        drop(self.out.send(jsonrpc::error(None, error).into()).await);
     }
 
     /// A JSON array: its replies come as one array once the last is there.
@@ -217,15 +218,16 @@ impl Connection {
             return self.refuse(&error).await;
         }
         // Room for all, so that nothing waits for the collector.
-        let (reply_to, mut replies) = mpsc::channel(items.len());
+        let (reply_to, mut replies) = mpsc::channel::<Told>(items.len());
         let out = self.out.clone();
         tokio::spawn(async move {
-            let mut all = Vec::new();
+            let (mut all, mut room) = (Vec::new(), Room::default());
             while let Some(reply) = replies.recv().await {
-                all.push(reply);
+                all.push(reply.message);
+                room.add(reply.room);
             }
             if !all.is_empty() {
-                drop(out.send(Value::Array(all)).await);
+                drop(out.send(Told { message: Value::Array(all), room }).await);
             }
         });
         for item in items {
@@ -257,7 +259,7 @@ impl Connection {
             // Where the client has left first there is nobody to tell.
             if matches!(ended, Ended::Shutdown) {
                 for message in farewells {
-                    drop(out.send(message).await);
+                    drop(out.send(message.into()).await);
                 }
             }
             drop(out);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use holm_engine::Engine;
+use holm_engine::{Engine, Room};
 use hyper::Request;
 use hyper::body::Incoming;
 use tokio::sync::watch;
@@ -95,9 +95,13 @@ impl RestFace {
     async fn respond(&self, request: Request<Incoming>, request_id: Arc<str>) -> Response {
         let (head, body) = request.into_parts();
         let mut body = Some(body);
-        let result = self.answer_or_fail(&head, &mut body, &request_id).await;
+        let answering = self.answer_or_fail(&head, &mut body, &request_id);
+        let (result, room) = Room::around(answering).await;
         match result {
-            Ok(response) => response,
+            Ok(mut response) => {
+                response.body_mut().tie(room);
+                response
+            }
             Err(failure) => {
                 trace::outcome(failure.name);
                 if let Some(body) = body.take() {
@@ -154,7 +158,10 @@ impl RestFace {
             head: head.clone(),
             param: param.to_owned(),
             body,
-            surroundings: self.surroundings.clone(),
+            surroundings: Surroundings {
+                intake: self.surroundings.intake.of(&caller),
+                ..self.surroundings.clone()
+            },
             over: over.clone(),
         });
         tokio::select! {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use holm_engine::Rate;
+use holm_gateway::http::{Access, KeyAccess};
 use serde_json::json;
 
 use crate::client::{assert_matches, run};
@@ -197,6 +199,40 @@ fn large_bodies_take_turns_and_small_ones_pass() {
         assert_eq!(first.reply().await.status, 200);
         second.raw(&body).await;
         assert_eq!(second.reply().await.status, 200);
+    });
+}
+
+#[test]
+fn one_account_leaves_room_for_large_bodies_of_others() {
+    run(async {
+        let site = Site::with(|setup| {
+            setup.limits.large_bodies = 2;
+            setup.limits.large_bodies_each = 1;
+            setup.access = Access::Keys(KeyAccess::new(setup.engine.clone(), Rate::UNLIMITED));
+        });
+        let site = site.await;
+        let ((_, one), (_, two)) = (site.key().await, site.key().await);
+        let body = padded(1_000_000);
+        let begin = async |key: &str| {
+            let mut wire = site.wire().await;
+            let head = format!(
+                "POST /mcp HTTP/1.1\r\nhost: localhost\r\nx-api-key: {key}\r\n\
+                 content-length: 1000000\r\n\r\n"
+            );
+            wire.raw(head.as_bytes()).await;
+            wire.raw(&body[..500_000]).await;
+            wire
+        };
+        let mut held = begin(&one).await;
+        let mut waits = begin(&one).await;
+        let mut other = begin(&two).await;
+        other.raw(&body[500_000..]).await;
+        // Without a session; what counts is that it was read.
+        assert_eq!(other.reply().await.status, 400);
+        for wire in [&mut held, &mut waits] {
+            wire.raw(&body[500_000..]).await;
+            assert_eq!(wire.reply().await.status, 400);
+        }
     });
 }
 

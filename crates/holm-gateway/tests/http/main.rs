@@ -18,6 +18,7 @@ mod modern;
 mod requests;
 mod rest;
 mod revoked;
+mod room;
 mod secrets;
 mod sessions;
 mod site;

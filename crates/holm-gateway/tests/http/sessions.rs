@@ -3,11 +3,13 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use holm_engine::Rate;
+use holm_gateway::http::{Access, KeyAccess};
 use holm_gateway::mcp::http::sessions::SessionRules;
 use serde_json::{Value, json};
 
 use crate::client::{assert_matches, run};
-use crate::site::{Site, call, request};
+use crate::site::{Site, borrowed, call, command_call, request};
 use crate::world::reaches;
 
 fn ping() -> Value {
@@ -143,7 +145,8 @@ fn the_hundred_and_first_session_is_refused_until_one_ends() {
 fn idle_sessions_end_with_their_sandboxes() {
     run(async {
         let idle = Duration::from_millis(100);
-        let site = Site::with(|setup| setup.sessions = SessionRules { idle, limit: 1 }).await;
+        let site =
+            Site::with(|setup| setup.sessions = SessionRules { idle, limit: 1, each: 1 }).await;
         let session = site.session().await;
         site.tool(&session, "create_sandbox", json!({})).await;
         // Nobody asks for anything: the server sees it by itself.
@@ -157,7 +160,8 @@ fn idle_sessions_end_with_their_sandboxes() {
 fn a_session_is_not_idle_while_a_call_runs() {
     run(async {
         let idle = Duration::from_millis(50);
-        let site = Site::with(|setup| setup.sessions = SessionRules { idle, limit: 2 }).await;
+        let site =
+            Site::with(|setup| setup.sessions = SessionRules { idle, limit: 2, each: 2 }).await;
         let long = site.session().await;
         let mut wire = site.running(&long, 1, "gate").await;
         // Another session, begun later, has its whole idle time while the call runs.
@@ -201,5 +205,65 @@ fn delete_while_a_sandbox_is_made_leaves_nothing() {
         site.ask("DELETE", "/mcp", &headers, b"").await;
         reaches(&site.world.creating, 0).await;
         assert_eq!(site.world.made.load(Ordering::Relaxed), 0);
+    });
+}
+
+#[test]
+fn a_full_house_gives_up_idle_sessions_of_who_has_most() {
+    run(async {
+        let site = Site::with(|setup| {
+            setup.sessions = SessionRules { limit: 4, ..SessionRules::default() };
+            setup.access = Access::Keys(KeyAccess::new(setup.engine.clone(), Rate::UNLIMITED));
+        });
+        let site = site.await;
+        let ((_, one), (_, two)) = (site.key().await, site.key().await);
+        let key = |key: &str| vec![("x-api-key".to_owned(), key.to_owned())];
+        let (one, two) = (key(&one), key(&two));
+        let mut own = Vec::new();
+        // One account alone may have all of them.
+        for _ in 0..4 {
+            own.push(site.session_of(&borrowed(&one), "2025-11-25").await);
+        }
+        let begin = || request(1, "initialize", json!({"protocolVersion": "2025-11-25"}));
+        assert_eq!(site.post(&borrowed(&one), begin()).await.status, 503);
+        let ask = async |session: &str, headers: &[(String, String)]| {
+            let headers = [&borrowed(headers)[..], &[("mcp-session-id", session)]].concat();
+            site.post(&headers, ping()).await.status
+        };
+        // The first becomes the one that was used last, and the second is busy.
+        assert_eq!(ask(&own[0], &one).await, 200);
+        let headers = [&borrowed(&one)[..], &[("mcp-session-id", own[1].as_str())]].concat();
+        let busy = site.running_with(&headers, command_call(5, "hang")).await;
+        let others = [
+            site.session_of(&borrowed(&two), "2025-11-25").await,
+            site.session_of(&borrowed(&two), "2025-11-25").await,
+        ];
+        let mut left = Vec::new();
+        for session in &own {
+            left.push(ask(session, &one).await);
+        }
+        assert_eq!(left, [200, 200, 404, 404]);
+        // Both have their share now.
+        for headers in [&one, &two] {
+            assert_eq!(site.post(&borrowed(headers), begin()).await.status, 503);
+        }
+        assert_eq!(ask(&others[0], &two).await, 200);
+        drop(busy);
+    });
+}
+
+#[test]
+fn an_account_may_have_a_bound_of_its_own() {
+    run(async {
+        let site = Site::with(|setup| {
+            setup.sessions = SessionRules { each: 1, ..SessionRules::default() };
+        });
+        let site = site.await;
+        site.session().await;
+        let body = request(1, "initialize", json!({"protocolVersion": "2025-11-25"}));
+        let refused = site.post(&[], body).await;
+        assert_eq!(refused.status, 503);
+        let message = refused.json()["error"]["message"].to_string();
+        assert!(message.contains("this account has 1 sessions"), "{message}");
     });
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use holm_engine::Engine;
 use holm_gateway::mcp::{Ended, StdioOptions, serve_stdio};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines};
@@ -38,6 +39,11 @@ impl Client {
     /// The same with other options.
     pub fn with(change: impl FnOnce(&mut StdioOptions)) -> Self {
         let (world, engine) = World::new();
+        Self::of(world, engine, change)
+    }
+
+    /// A connection to this engine of a world.
+    pub fn of(world: Arc<World>, engine: Engine, change: impl FnOnce(&mut StdioOptions)) -> Self {
         let (input, server_input) = tokio::io::duplex(PIPE);
         let (server_output, output) = tokio::io::duplex(PIPE);
         let (stop, stopped) = oneshot::channel::<()>();

@@ -6,6 +6,7 @@ mod client;
 mod ending;
 mod guest;
 mod protocol;
+mod room;
 mod schemas;
 mod tools;
 mod world;

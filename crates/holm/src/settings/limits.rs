@@ -21,6 +21,19 @@ pub(super) fn count<T: FromStr + PartialOrd + From<u8>>(
     layers.read(setting, COUNT, read)
 }
 
+/// The same; another one where it is blank.
+pub(super) fn count_or(
+    layers: &Layers<'_>,
+    setting: &Setting,
+    other: usize,
+) -> Result<usize, Failure> {
+    let read = |text: &str| match text {
+        "" => Some(other),
+        text => text.parse().ok().filter(|count| *count > 0),
+    };
+    layers.read(setting, COUNT, read)
+}
+
 /// A duration above 0.
 pub(super) fn duration(layers: &Layers<'_>, setting: &Setting) -> Result<Duration, Failure> {
     let what = "a duration such as 30s, 5m or 1h30m";

@@ -36,6 +36,8 @@ pub struct ServeSettings {
     pub engine: EngineSettings,
     /// MCP sessions at once.
     pub sessions_max: usize,
+    /// MCP sessions of one account at once.
+    pub sessions_per_account: usize,
     /// How long an MCP session may idle.
     pub sessions_idle: Duration,
     /// Who is told what happens.
@@ -99,6 +101,8 @@ impl ServeSettings {
         let allowed_origins = origins(&layers)?;
         let template = layers.text(&table::TEMPLATE)?.1;
         let sessions_max = limits::count(&layers, &table::SESSIONS_MAX)?;
+        let sessions_per_account =
+            limits::count_or(&layers, &table::SESSIONS_PER_ACCOUNT, sessions_max)?;
         let sessions_idle = limits::duration(&layers, &table::SESSIONS_IDLE)?;
         let keep_alive = limits::duration(&layers, &table::KEEP_ALIVE)?;
         let keyless_rate =
@@ -118,6 +122,7 @@ impl ServeSettings {
             webhooks,
             traces,
             sessions_max,
+            sessions_per_account,
             sessions_idle,
             keep_alive,
             keyless_rate,

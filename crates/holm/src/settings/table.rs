@@ -125,6 +125,8 @@ settings! {
     CODE_TIMEOUT = setting("sandboxes.code_timeout", "30s", "Time of code whose caller names \
         none.");
     SESSIONS_MAX = setting("sessions.max", "100", "MCP sessions at once.");
+    SESSIONS_PER_ACCOUNT = setting("sessions.max_per_account", "", "The same of one account. \
+        Default: all of them.");
     SESSIONS_IDLE = setting("sessions.idle", "1h", "Time without a request after which an MCP \
         session ends, and its sandboxes with it.");
     KEY_RATE = setting("rates.key_per_second", "1000", "Requests that one key may make in a \

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use holm_engine::Engine;
+use holm_engine::{Engine, Room};
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{Method, Request};
@@ -148,7 +148,7 @@ impl McpFace {
     ) -> Result<Bytes, BodyError> {
         match caller {
             Caller::Keyless => self.intake.take_small(head, body).await,
-            Caller::Known(_) => self.intake.take(head, body).await,
+            Caller::Known(_) => self.intake.of(caller).take(head, body).await,
         }
     }
 
@@ -213,7 +213,11 @@ impl Face for McpFace {
     }
 
     fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answering {
-        let answering = Guarded::new(async move { self.respond(request).await });
+        let answering = Guarded::new(async move {
+            let (mut response, room) = Room::around(self.respond(request)).await;
+            response.body_mut().tie(room);
+            response
+        });
         Box::pin(
             async move { answering.await.unwrap_or_else(|error| answer::error(500, None, &error)) },
         )

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use holm_engine::Room;
 use hyper::HeaderMap;
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -90,7 +91,7 @@ pub async fn batch(
     let session_id = held.id.clone();
     // Dropped with this future, and its tasks with it.
     let mut running = JoinSet::new();
-    let mut replies = Vec::new();
+    let (mut replies, mut rooms) = (Vec::new(), Vec::new());
     for item in items {
         match jsonrpc::classify(item) {
             Message::Request(request) if request.method == "initialize" => {
@@ -103,8 +104,9 @@ pub async fn batch(
                 Begun::NoUsableId(error) => replies.push(jsonrpc::error(None, &error)),
                 Begun::Call(id, call, hold) => {
                     running.spawn(trace::carried(async move {
-                        let outcome = run::outcome(call, hold, |_| {}).await;
-                        outcome.map(|outcome| jsonrpc::reply(&id, outcome))
+                        let outcome = Room::around(run::outcome(call, hold, |_| {}));
+                        let (outcome, room) = outcome.await;
+                        (outcome.map(|outcome| jsonrpc::reply(&id, outcome)), room)
                     }));
                 }
             },
@@ -113,7 +115,9 @@ pub async fn batch(
         }
     }
     while let Some(ended) = running.join_next().await {
-        replies.extend(ended.ok().flatten());
+        let Ok((reply, room)) = ended else { continue };
+        replies.extend(reply);
+        rooms.push(room.hand_on());
     }
     let response = match replies.is_empty() {
         true => reply::empty(202),
@@ -175,7 +179,7 @@ fn begin(face: &McpFace, owner: &holm_engine::Caller, request: Request) -> Respo
     let id = request.id.clone();
     let held = match face.sessions.open(owner.clone()) {
         Ok(held) => held,
-        Err(error @ NotOpened::Full(_)) => {
+        Err(error @ (NotOpened::Full(_) | NotOpened::Share(_))) => {
             let text = format!("{error}; end one with DELETE, or try again later");
             return answer::error(503, Some(&id), &RpcError::new(BUSY, text));
         }

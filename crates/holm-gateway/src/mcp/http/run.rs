@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use holm_engine::{Error, ErrorKind, KeyEnd};
+use holm_engine::{Error, ErrorKind, KeyEnd, Room};
 use hyper::HeaderMap;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -106,9 +106,11 @@ fn as_events(id: Id, call: Call, hold: Hold) -> Response {
     let task = tokio::spawn(trace::carried(async move {
         // Progress is a courtesy: where the client does not read, it is left out.
         let notify = |message| drop(sender.try_send(reply::event(&message)));
-        if let Some(outcome) = outcome(call, hold, notify).await {
+        let (outcome, room) = Room::around(outcome(call, hold, notify)).await;
+        if let Some(outcome) = outcome {
+            let event = room.tie(reply::event(&jsonrpc::reply(&id, outcome)));
             // A closed channel means that the client has gone.
-            drop(sender.send(reply::event(&jsonrpc::reply(&id, outcome))).await);
+            drop(sender.send(event).await);
         }
     }));
     reply::events(parts, task.abort_handle())

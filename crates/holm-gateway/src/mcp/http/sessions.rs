@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use holm_engine::{Caller, Engine, random_bytes};
+use holm_engine::{AccountId, Caller, Engine, random_bytes};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -24,11 +24,14 @@ pub struct SessionRules {
     pub idle: Duration,
     /// Most of them at once.
     pub limit: usize,
+    /// Most of them of one account. Where all are in use, an account that has less than its equal
+    /// share gets in all the same: see [`Sessions::open`].
+    pub each: usize,
 }
 
 impl Default for SessionRules {
     fn default() -> Self {
-        Self { idle: Duration::from_secs(3600), limit: 100 }
+        Self { idle: Duration::from_secs(3600), limit: 100, each: 100 }
     }
 }
 
@@ -97,6 +100,9 @@ pub enum NotOpened {
     /// As many as are allowed exist.
     #[error("all {0} sessions of this server are in use")]
     Full(usize),
+    /// The account has as many as it may have.
+    #[error("this account has {0} sessions, as many as one may have")]
+    Share(usize),
     /// The system gives no random bytes for an id.
     #[error("no session id could be made")]
     NoId,
@@ -119,6 +125,7 @@ impl Sessions {
         let id = fresh_id().ok_or(NotOpened::NoId)?;
         let fallback = Revision::R2025_06_18;
         let engine = self.engine.for_caller(owner.clone().in_session(id.clone()));
+        let account = owner.account;
         let session = Session::new(engine, self.default_template.clone(), fallback);
         let entry = Arc::new(Entry {
             id: id.clone(),
@@ -128,8 +135,16 @@ impl Sessions {
             usage: Mutex::new(Usage { requests: 0, since: Instant::now() }),
         });
         let mut table = self.table();
+        let own = table.values().filter(|entry| entry.owner.account == account).count();
+        if own >= self.rules.each {
+            return Err(NotOpened::Share(self.rules.each));
+        }
         if table.len() >= self.rules.limit {
-            return Err(NotOpened::Full(self.rules.limit));
+            let given_up = over_share(&table, account, own);
+            let given_up = given_up.and_then(|id| table.remove(&id));
+            let given_up = given_up.ok_or(NotOpened::Full(self.rules.limit))?;
+            tracing::info!("a session was ended for one of an account that has fewer");
+            drop(close(given_up, Over::Session));
         }
         table.insert(id, Arc::clone(&entry));
         Ok(Held::new(&entry))
@@ -213,10 +228,36 @@ impl Entry {
         self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Since when nothing of it is being answered.
+    fn idle_since(&self) -> Option<Instant> {
+        let usage = self.usage();
+        (usage.requests == 0).then_some(usage.since)
+    }
+
     fn is_idle(&self, time: Duration) -> bool {
         let usage = self.usage();
         usage.requests == 0 && usage.since.elapsed() >= time
     }
+}
+
+/// Which session makes room for one of an account that has `own`: of those of accounts with more
+/// than an equal share, the one that is idle for longest. None where the newcomer has its share.
+fn over_share(
+    table: &HashMap<String, Arc<Entry>>,
+    newcomer: AccountId,
+    own: usize,
+) -> Option<String> {
+    let mut counts = HashMap::from([(newcomer, own)]);
+    for entry in table.values().filter(|entry| entry.owner.account != newcomer) {
+        *counts.entry(entry.owner.account).or_default() += 1;
+    }
+    let share = table.len() / counts.len();
+    if own >= share {
+        return None;
+    }
+    let over = table.values().filter(|entry| counts[&entry.owner.account] > share);
+    let idle = over.filter_map(|entry| Some((entry.idle_since()?, &entry.id)));
+    idle.min().map(|(_, id)| id.clone())
 }
 
 /// Ends a session that is in the table no more, whether or not somebody waits for it.

@@ -86,7 +86,11 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
     let door = Door::new(origins, access(&settings, &engine));
     let site = Site::new(SiteOptions {
         default_template: Some(settings.template.clone()),
-        sessions: SessionRules { idle: settings.sessions_idle, limit: settings.sessions_max },
+        sessions: SessionRules {
+            idle: settings.sessions_idle,
+            limit: settings.sessions_max,
+            each: settings.sessions_per_account,
+        },
         keep_alive: settings.keep_alive,
         server: Server::new().progress_within(settings.keep_alive),
         traces: traces.clone().map(|traces| traces as Arc<dyn Collect>),

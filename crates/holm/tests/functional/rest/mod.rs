@@ -1,5 +1,6 @@
 //! REST against real sandboxes: files, streams, and what happens when one side goes away.
 
+mod answers;
 mod calls;
 mod files;
 mod lease;
