@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::exec::CommandResult;
+use super::operations;
 use crate::http::access::{Refused, seconds};
 use crate::http::body::BodyError;
 use crate::http::door::Stopped;
@@ -127,12 +128,20 @@ pub fn types() -> impl Iterator<Item = ErrorType> {
 }
 
 impl Failure {
-    fn new(row: ErrorType, message: impl Into<String>) -> Self {
+    /// A failure of this kind. What passes by itself says when to try again.
+    fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        let passes =
+            matches!(kind, ErrorKind::Unavailable | ErrorKind::Capacity | ErrorKind::RateLimited);
+        let retry_after = passes.then_some(RETRY_SECONDS);
+        Self { retry_after, ..Self::of(of_kind(kind), message) }
+    }
+
+    fn of(row: ErrorType, message: impl Into<String>) -> Self {
         Self {
             status: row.status,
             name: row.name,
             message: message.into(),
-            suggestion: row.remedy.to_owned(),
+            suggestion: operations::by_route(row.remedy),
             retry_after: None,
             allow: None,
             close: false,
@@ -144,7 +153,7 @@ impl Failure {
     /// A wrong request.
     #[must_use]
     pub fn invalid(message: impl Into<String>) -> Self {
-        let failure = Self::new(of_kind(ErrorKind::InvalidArgument), message);
+        let failure = Self::new(ErrorKind::InvalidArgument, message);
         failure.suggest("Correct what the message names and send the request again.")
     }
 
@@ -159,7 +168,7 @@ impl Failure {
     #[must_use]
     pub fn unknown_path(path: &str) -> Self {
         let path: String = path.chars().take(200).collect();
-        Self::new(of_kind(ErrorKind::NotFound), format!("there is nothing at {path}"))
+        Self::new(ErrorKind::NotFound, format!("there is nothing at {path}"))
             .suggest("GET /v1/openapi.json lists what there is.")
     }
 
@@ -167,7 +176,7 @@ impl Failure {
     #[must_use]
     pub fn method(allow: String) -> Self {
         let message = format!("this path has no such method; it has {allow}");
-        Self { allow: Some(allow.into()), ..Self::new(METHOD, message) }
+        Self { allow: Some(allow.into()), ..Self::of(METHOD, message) }
     }
 
     /// A body of a kind that is not read here.
@@ -180,24 +189,21 @@ impl Failure {
     /// No key where one is needed.
     #[must_use]
     pub fn key_missing() -> Self {
-        Self::new(of_kind(ErrorKind::Unauthorized), "this needs an API key")
+        Self::new(ErrorKind::Unauthorized, "this needs an API key")
     }
 
     /// A call that ended in a way that nobody foresaw.
     #[must_use]
     pub fn panicked() -> Self {
-        Self::new(of_kind(ErrorKind::Internal), "the call ended unexpectedly")
+        Self::new(ErrorKind::Internal, "the call ended unexpectedly")
     }
 
     /// The service goes down.
     #[must_use]
     pub fn going_down() -> Self {
-        let failure = Self::new(
-            of_kind(ErrorKind::Unavailable),
-            "the service is going down; the request was stopped",
-        );
-        let failure = failure.suggest("Try again when the service is back.");
-        Self { retry_after: Some(RETRY_SECONDS), ..failure }
+        let text = "the service is going down; the request was stopped";
+        let failure = Self::new(ErrorKind::Unavailable, text);
+        failure.suggest("Try again when the service is back.")
     }
 
     /// The answer.
@@ -251,13 +257,12 @@ impl From<Error> for Failure {
         if let Some(internal) = &error.internal {
             tracing::debug!(kind = %error.kind, %internal, "a request failed");
         }
-        let mut failure = Self::new(of_kind(error.kind), error.public);
-        failure.suggestion = error.suggestion;
+        let mut failure = Self::new(error.kind, error.public);
+        failure.suggestion = operations::by_route(&error.suggestion);
         failure.ended = error.ended.map(|ended| Box::new((ended.reason.as_str(), ended.at_text())));
         failure.partial = error.partial.map(|partial| Box::new((*partial).into()));
-        failure.retry_after = error.retry_after.map(|seconds| seconds.get().into());
-        if matches!(error.kind, ErrorKind::Unavailable | ErrorKind::Capacity) {
-            failure.retry_after = Some(RETRY_SECONDS);
+        if let Some(seconds) = error.retry_after {
+            failure.retry_after = Some(seconds.get().into());
         }
         failure
     }
@@ -273,16 +278,13 @@ impl From<Stopped> for Failure {
             429 => ErrorKind::RateLimited,
             _ => ErrorKind::Unavailable,
         };
-        let failure = Self::new(of_kind(kind), why.to_string());
+        let failure = Self::new(kind, why.to_string());
         match why {
             Stopped::ForeignHost | Stopped::ForeignOrigin => failure.suggest(
                 "Use the address that the service prints, or have its operator allow this one.",
             ),
             Stopped::Credential(Refused::TooMany(wait)) => {
                 Self { retry_after: Some(seconds(wait)), ..failure }
-            }
-            Stopped::Credential(_) if status == 503 => {
-                Self { retry_after: Some(RETRY_SECONDS), ..failure }
             }
             Stopped::Credential(_) => failure,
         }
@@ -294,19 +296,16 @@ impl From<BodyError> for Failure {
         let message = error.to_string();
         match error {
             BodyError::TooLong(_) => {
-                let failure = Self::new(of_kind(ErrorKind::TooLarge), message);
+                let failure = Self::new(ErrorKind::TooLarge, message);
                 let failure = failure.suggest(
                     "Send less in one request; PUT …/files/raw takes files of any size in a stream.",
                 );
                 Self { close: true, ..failure }
             }
             BodyError::Slow => {
-                Self { close: true, status: 408, ..Self::new(of_kind(ErrorKind::Timeout), message) }
+                Self { close: true, status: 408, ..Self::new(ErrorKind::Timeout, message) }
             }
-            BodyError::Crowded => {
-                let failure = Self::new(of_kind(ErrorKind::Unavailable), message);
-                Self { retry_after: Some(RETRY_SECONDS), ..failure }
-            }
+            BodyError::Crowded => Self::new(ErrorKind::Unavailable, message),
             BodyError::Broken => Self::invalid(message),
         }
     }

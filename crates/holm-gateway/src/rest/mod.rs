@@ -14,6 +14,7 @@
 //! | [`openapi`] | the document of all endpoints |
 //! | [`failure`] | errors: types and statuses |
 //! | [`over`] | what ends a request before its time |
+//! | [`operations`] | what operations are called here |
 //! | [`number`], [`text`] | values that know what they may be |
 //! | the others | one resource each |
 
@@ -29,6 +30,7 @@ pub mod input;
 pub mod keys;
 pub mod number;
 pub mod openapi;
+pub mod operations;
 pub mod output;
 pub mod over;
 pub mod raw;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use holm_engine::ErrorKind;
+use holm_gateway::rest::operations::by_route;
 
 use crate::cell;
 
@@ -30,7 +31,8 @@ pub fn page() -> String {
          | type | status | remedy |\n| --- | --- | --- |\n",
     );
     for row in holm_gateway::rest::failure::types() {
-        let _ = writeln!(page, "| `{}` | {} | {} |", row.name, row.status, cell(row.remedy));
+        let _ =
+            writeln!(page, "| `{}` | {} | {} |", row.name, row.status, cell(&by_route(row.remedy)));
     }
     page
 }
