@@ -6,4 +6,5 @@
 pub mod http;
 pub mod mcp;
 pub mod rest;
+pub mod show;
 pub mod site;

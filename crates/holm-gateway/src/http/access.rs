@@ -10,6 +10,7 @@ use holm_engine::{Buckets, Engine, Error, KeyText, Rate, Refusal};
 use hyper::header::AUTHORIZATION;
 use hyper::http::request::Parts;
 
+use super::percent;
 use super::server::Peer;
 
 /// Who sent a request.
@@ -239,17 +240,9 @@ const QUERY_NAMES: [&str; 9] = [
     "x-api-key",
 ];
 
-/// Without percent signs, as far as they stand for plain characters: enough to find names of keys.
+/// Without escapes, as far as they are some: enough to find keys and their names.
 fn unescaped(text: &str) -> String {
-    let mut parts = text.split('%');
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        match part.get(..2).and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => plain.extend([char::from(byte).to_string().as_str(), &part[2..]]),
-            None => plain.extend(["%", part]),
-        }
-    }
-    plain
+    String::from_utf8_lossy(&percent::decode(text).0).into_owned()
 }
 
 /// The one credential of a request, if it has one.

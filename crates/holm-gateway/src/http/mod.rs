@@ -12,6 +12,7 @@
 //! | [`door`] | what is checked before a face does anything: host, origin, credential |
 //! | [`access`] | credentials and whose they are |
 //! | [`origin`] | against web pages that drive a server of the same machine |
+//! | [`percent`] | what addresses escape |
 //! | [`body`] | request bodies, bounded |
 //! | [`reply`] | responses: whole, or a stream of events |
 //! | [`pulse`] | ends connections whose client does not read |
@@ -27,6 +28,7 @@ pub mod health;
 pub mod limits;
 pub mod metrics;
 pub mod origin;
+pub mod percent;
 pub mod pulse;
 pub mod reply;
 pub mod server;

@@ -8,6 +8,7 @@ use holm_engine::Room;
 use hyper::StatusCode;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{self, HeaderName, HeaderValue};
+use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -176,11 +177,15 @@ pub fn parts(
     respond(200, Some(content_type), Content::Parts { source: Box::pin(source), length })
 }
 
-/// One message as an event.
+/// One event, with JSON as its data.
 #[must_use]
-pub fn event(message: &Value) -> Bytes {
-    // JSON has no line ends outside of strings, and inside they are escaped.
-    Bytes::from(format!("event: message\ndata: {message}\n\n"))
+pub fn event(name: &str, data: &impl Serialize) -> Bytes {
+    let mut event = format!("event: {name}\ndata: ").into_bytes();
+    // What is sent is our own, with string keys and no fallible serializers. JSON has no line ends
+    // outside of strings, and inside they are escaped.
+    let _ = serde_json::to_writer(&mut event, data);
+    event.extend_from_slice(b"\n\n");
+    event.into()
 }
 
 /// What keeps a stream from looking dead.

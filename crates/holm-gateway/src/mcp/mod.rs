@@ -13,6 +13,7 @@
 //! | [`server`] | answers requests, whatever transport they came by |
 //! | [`session`], [`agreed`] | one client: its revision, default sandbox, sandboxes |
 //! | [`backend`] | what answers a connection on stdio: the engine here, or a service elsewhere |
+//! | `batch` | JSON arrays of messages |
 //! | [`dispatch`] | the running calls of one connection: ids, cancellation, limits |
 //! | [`stdio`], [`lines`] | the stdio transport |
 //! | [`http`] | the Streamable HTTP transport |
@@ -25,6 +26,7 @@
 pub mod agreed;
 pub mod args;
 pub mod backend;
+mod batch;
 pub mod dispatch;
 pub mod http;
 pub mod jsonrpc;

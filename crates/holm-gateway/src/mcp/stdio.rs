@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::backend::{Backend, Local};
+use super::batch;
 use super::dispatch::{Dispatch, MAX_CALLS, Queue, Told};
 use super::jsonrpc::{self, INVALID_REQUEST, Message, RpcError, Text};
 use super::lines::{Line, LineReader, MAX_LINE};
@@ -26,8 +27,6 @@ use super::session::Session;
 
 /// Messages that may wait for the writer.
 const QUEUE: usize = 32;
-/// Messages in a batch at most; no call could be answered sooner than its slot allows anyway.
-const MAX_BATCH: usize = 100;
 /// How long calls that were already received may go on after the end of input. Enough for
 /// everything cheap and for a quick command at the end of a pipe, well within the two seconds
 /// after which clients kill.
@@ -204,17 +203,7 @@ impl Connection {
 
     /// A JSON array: its replies come as one array once the last is there.
     async fn batch(&mut self, items: Vec<Value>) {
-        let problem = if self.backend.revision() != Revision::R2025_03_26 {
-            Some("batches belong to revision 2025-03-26 only; send one message a line".to_owned())
-        } else if items.is_empty() {
-            Some("the batch is empty".to_owned())
-        } else if items.len() > MAX_BATCH {
-            Some(format!("a batch may hold {MAX_BATCH} messages, this one has {}", items.len()))
-        } else {
-            None
-        };
-        if let Some(problem) = problem {
-            let error = RpcError::new(INVALID_REQUEST, format!("Invalid request: {problem}"));
+        if let Err(error) = batch::judge(Some(self.backend.revision()), items.len()) {
             return self.refuse(&error).await;
         }
         // Room for all, so that nothing waits for the collector.
@@ -231,16 +220,7 @@ impl Connection {
             }
         });
         for item in items {
-            let message = match jsonrpc::classify(item) {
-                Message::Request(request) if request.method == "initialize" => Message::Invalid {
-                    id: Some(request.id),
-                    error: RpcError::new(
-                        INVALID_REQUEST,
-                        "Invalid request: `initialize` must not be part of a batch",
-                    ),
-                },
-                message => message,
-            };
+            let message = batch::classify(item);
             self.message(message, reply_to.clone()).await;
         }
     }

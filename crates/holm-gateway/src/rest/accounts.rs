@@ -16,9 +16,9 @@ use super::number::Whole;
 use super::output::{Answer, Made};
 use super::sandboxes::after;
 use super::text::{
-    CURSOR, NAME, account_id_schema, maybe_time_schema, micros, sandbox_id_schema, time,
-    time_schema, units,
+    CURSOR, NAME, account_id_schema, maybe_time_schema, micros, sandbox_id_schema, time_schema,
 };
+use crate::show::{time, units};
 
 /// Most units of one payment.
 const MAX_AMOUNT: f64 = 1e9;

@@ -12,7 +12,8 @@ use super::failure::Failure;
 use super::input::{Fixed, Nothing, id};
 use super::keys::OfAccount;
 use super::output::Answer;
-use super::text::{account_id_schema, key_id_schema, time, time_schema};
+use super::text::{account_id_schema, key_id_schema, time_schema};
+use crate::show::time;
 
 /// Who did what to what, and what came of it.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -12,8 +12,8 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, interval_at};
 
-use super::exec::milliseconds;
-use super::failure::{Failure, encode};
+use super::exec::CommandEnd;
+use super::failure::Failure;
 use super::over::Over;
 use super::text::sandbox_id_schema;
 use crate::http::reply::{self, Response};
@@ -35,26 +35,9 @@ pub struct ExecExit {
     /// Where it ran.
     #[schemars(schema_with = "sandbox_id_schema")]
     pub sandbox_id: SandboxId,
-    /// Its exit code; 128 + signal after death by a signal.
-    pub exit_code: i32,
-    /// Bytes written in all.
-    pub stdout_bytes: u64,
-    /// Bytes written in all.
-    pub stderr_bytes: u64,
-    /// True when bytes that are no UTF-8 were replaced by U+FFFD.
-    pub stdout_lossy: bool,
-    /// The same.
-    pub stderr_lossy: bool,
-    /// True when it was killed at its time limit, with all that it had started.
-    pub timed_out: bool,
-    /// True when memory ran out.
-    pub out_of_memory: bool,
-    /// The signal that ended it (`SIGSEGV`).
-    pub signal: Option<String>,
-    /// Wall time.
-    pub duration_ms: u64,
-    /// Which limit ended it.
-    pub note: Option<String>,
+    /// How.
+    #[serde(flatten)]
+    pub end: CommandEnd,
 }
 
 /// Whether a request asks for events: in its body, else by what it accepts.
@@ -71,38 +54,13 @@ pub fn wanted(headers: &HeaderMap, stream: Option<bool>) -> bool {
     })
 }
 
-fn event(name: &str, data: &impl Serialize) -> Bytes {
-    // JSON has no line ends outside of strings, and inside they are escaped.
-    let data = encode(data);
-    let mut event = Vec::with_capacity(data.len() + name.len() + 16);
-    event.extend_from_slice(b"event: ");
-    event.extend_from_slice(name.as_bytes());
-    event.extend_from_slice(b"\ndata: ");
-    event.extend_from_slice(&data);
-    event.extend_from_slice(b"\n\n");
-    event.into()
-}
-
 fn told(id: SandboxId, event_of: ExecEvent) -> Bytes {
     match event_of {
-        ExecEvent::Stdout(text) => event("stdout", &ExecText { text }),
-        ExecEvent::Stderr(text) => event("stderr", &ExecText { text }),
-        ExecEvent::Exit(result) => event(
-            "exit",
-            &ExecExit {
-                sandbox_id: id,
-                exit_code: result.exit_code,
-                stdout_bytes: result.stdout.bytes,
-                stderr_bytes: result.stderr.bytes,
-                stdout_lossy: result.stdout.lossy,
-                stderr_lossy: result.stderr.lossy,
-                timed_out: result.timed_out,
-                out_of_memory: result.out_of_memory,
-                signal: result.signal,
-                duration_ms: milliseconds(result.duration),
-                note: result.note,
-            },
-        ),
+        ExecEvent::Stdout(text) => reply::event("stdout", &ExecText { text }),
+        ExecEvent::Stderr(text) => reply::event("stderr", &ExecText { text }),
+        ExecEvent::Exit(result) => {
+            reply::event("exit", &ExecExit { sandbox_id: id, end: (*result).into() })
+        }
     }
 }
 
@@ -156,7 +114,7 @@ pub fn response(
         // The command ends with the stream, before anybody has to read that it did.
         drop(stream);
         if let Some(failure) = failure {
-            drop(sender.send(event("error", &failure.body(&request_id))).await);
+            drop(sender.send(reply::event("error", &failure.body(&request_id))).await);
         }
     }));
     reply::events(parts, task.abort_handle())

@@ -19,6 +19,7 @@ use super::output::{Answer, AnswerDoc, Output};
 use super::schema;
 use super::text::{User, Variables, sandbox_id_schema};
 use crate::http::reply::{self, Response};
+use crate::show;
 
 /// 24 hours, the longest that a sandbox lives, in milliseconds.
 pub const MAX_TIMEOUT_MS: u64 = 86_400_000;
@@ -53,19 +54,11 @@ pub struct ExecRequest {
 
 impl Object for ExecRequest {}
 
-/// How a command ended.
+/// How a command ended, without what it wrote.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct CommandResult {
+pub struct CommandEnd {
     /// Its exit code; 128 + signal after death by a signal.
     pub exit_code: i32,
-    /// Standard output; where it was cut, its beginning and end.
-    pub stdout: String,
-    /// Standard error; the same.
-    pub stderr: String,
-    /// True when stdout was cut.
-    pub stdout_truncated: bool,
-    /// True when stderr was cut.
-    pub stderr_truncated: bool,
     /// Bytes written in all.
     pub stdout_bytes: u64,
     /// Bytes written in all.
@@ -86,22 +79,46 @@ pub struct CommandResult {
     pub note: Option<String>,
 }
 
+/// How a command ended.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct CommandResult {
+    /// How.
+    #[serde(flatten)]
+    pub end: CommandEnd,
+    /// Standard output; where it was cut, its beginning and end.
+    pub stdout: String,
+    /// Standard error; the same.
+    pub stderr: String,
+    /// True when stdout was cut.
+    pub stdout_truncated: bool,
+    /// True when stderr was cut.
+    pub stderr_truncated: bool,
+}
+
 impl From<holm_engine::CommandResult> for CommandResult {
+    fn from(mut result: holm_engine::CommandResult) -> Self {
+        Self {
+            stdout: std::mem::take(&mut result.stdout.text),
+            stderr: std::mem::take(&mut result.stderr.text),
+            stdout_truncated: result.stdout.truncated,
+            stderr_truncated: result.stderr.truncated,
+            end: result.into(),
+        }
+    }
+}
+
+impl From<holm_engine::CommandResult> for CommandEnd {
     fn from(result: holm_engine::CommandResult) -> Self {
         Self {
             exit_code: result.exit_code,
-            stdout_truncated: result.stdout.truncated,
-            stderr_truncated: result.stderr.truncated,
             stdout_bytes: result.stdout.bytes,
             stderr_bytes: result.stderr.bytes,
             stdout_lossy: result.stdout.lossy,
             stderr_lossy: result.stderr.lossy,
-            stdout: result.stdout.text,
-            stderr: result.stderr.text,
             timed_out: result.timed_out,
             out_of_memory: result.out_of_memory,
             signal: result.signal,
-            duration_ms: milliseconds(result.duration),
+            duration_ms: show::milliseconds(result.duration),
             note: result.note,
         }
     }
@@ -335,8 +352,4 @@ async fn run_code(
         stateful: ran.stateful,
         result: ran.result.into(),
     }))
-}
-
-pub(super) fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

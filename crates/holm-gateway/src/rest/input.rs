@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use super::failure::Failure;
 use super::{schema, text};
 use crate::http::body::Intake;
+use crate::http::percent;
 
 /// Most characters of a message about wrong input.
 const MAX_MESSAGE: usize = 300;
@@ -129,23 +130,10 @@ fn typed(text: String, schema: &Value) -> Value {
     }
 }
 
-/// Percent-encoding, and `+` for a blank, as forms write it.
 fn decode(text: &str) -> Result<String, Failure> {
-    let wrong = || Failure::invalid("the query is not percent-encoded UTF-8");
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        out.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let mut digit = || bytes.next().and_then(|byte| char::from(byte).to_digit(16));
-                let (high, low) = (digit().ok_or_else(wrong)?, digit().ok_or_else(wrong)?);
-                u8::try_from(high * 16 + low).map_err(|_| wrong())?
-            }
-            other => other,
-        });
-    }
-    String::from_utf8(out).map_err(|_| wrong())
+    let (bytes, whole) = percent::decode(text);
+    let text = String::from_utf8(bytes).ok().filter(|_| whole);
+    text.ok_or_else(|| Failure::invalid("the query is not percent-encoded UTF-8"))
 }
 
 /// How a body is described.

@@ -14,9 +14,8 @@ use super::failure::Failure;
 use super::input::{Fixed, Json, NoQuery, Nothing, Object, id};
 use super::number::Whole;
 use super::output::{Answer, Made};
-use super::text::{
-    CURSOR, NAME, account_id_schema, key_id_schema, maybe_time_schema, time, time_schema,
-};
+use super::text::{CURSOR, NAME, account_id_schema, key_id_schema, maybe_time_schema, time_schema};
+use crate::show::time;
 
 /// What a key may do.
 #[derive(

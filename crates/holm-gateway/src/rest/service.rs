@@ -1,7 +1,6 @@
 //! The service as a whole: what it offers, and what was used of it.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use holm_engine::{KeyScope, SandboxId};
 use hyper::Method;
@@ -13,7 +12,8 @@ use super::failure::Failure;
 use super::input::{Fixed, NoQuery, Nothing};
 use super::output::Answer;
 use super::sandboxes::view::{reason_schema, size_schema, state_schema};
-use super::text::{sandbox_id_schema, time, time_schema, units};
+use super::text::{sandbox_id_schema, time_schema};
+use crate::show::{self, time, units};
 
 /// What the service offers.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -207,8 +207,8 @@ async fn info(call: Call<Fixed, NoQuery, Nothing>) -> Result<Answer<ServiceInfo>
             timeout_minutes_default: limits.lifetime_default.as_secs() / 60,
             timeout_seconds_min: limits.lifetime_min.as_secs(),
             timeout_minutes_max: limits.lifetime_max.as_secs() / 60,
-            exec_timeout_ms_default: milliseconds(limits.exec_timeout),
-            run_code_timeout_ms_default: milliseconds(limits.code_timeout),
+            exec_timeout_ms_default: show::milliseconds(limits.exec_timeout),
+            run_code_timeout_ms_default: show::milliseconds(limits.code_timeout),
             output_bytes_per_stream: limits.output_limit,
             read_file_bytes: limits.max_read,
             write_file_bytes: limits.max_write,
@@ -248,8 +248,4 @@ async fn info(call: Call<Fixed, NoQuery, Nothing>) -> Result<Answer<ServiceInfo>
             .map_or(info.default_template, str::to_owned),
         network: info.network,
     }))
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

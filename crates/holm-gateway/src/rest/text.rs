@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use holm_engine::{AccountId, KeyId, SandboxId};
-use jiff::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
@@ -64,12 +63,6 @@ impl User {
     }
 }
 
-/// A moment in RFC 3339, to the second.
-#[must_use]
-pub fn time(moment: Timestamp) -> String {
-    moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
 /// A moment as [`time`] writes it.
 #[must_use]
 pub fn time_schema(_: &mut SchemaGenerator) -> Schema {
@@ -104,13 +97,6 @@ pub fn account_id_schema(_: &mut SchemaGenerator) -> Schema {
 #[must_use]
 pub fn key_id_schema(_: &mut SchemaGenerator) -> Schema {
     id_schema(KeyId::PREFIX)
-}
-
-/// Micro-units as the currency's units, which is what people read.
-#[must_use]
-#[allow(clippy::cast_precision_loss, reason = "exact up to nine thousand million units")]
-pub fn units(micros: i64) -> f64 {
-    micros as f64 / 1e6
 }
 
 /// The currency's units as micro-units; nothing for what is no amount above 0 and up to `most`.

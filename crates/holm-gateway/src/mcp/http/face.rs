@@ -162,7 +162,7 @@ impl McpFace {
             };
         }
         match text {
-            Text::Batch(items) => legacy::batch(self, caller, &head.headers, items).await,
+            Text::Batch(items) => legacy::answer_all(self, caller, &head.headers, items).await,
             Text::One(Message::Invalid { id, error }) => answer::error(400, id.as_ref(), &error),
             Text::One(Message::Request(request)) if modern::is_for(&head.headers, &request) => {
                 modern::answer(self, caller, &head.headers, request).await

@@ -16,6 +16,7 @@ use super::{answer, keyless, modern};
 use crate::http::Caller;
 use crate::http::reply::{self, Response};
 use crate::http::trace;
+use crate::mcp::batch;
 use crate::mcp::jsonrpc::{
     self, BUSY, INTERNAL_ERROR, INVALID_REQUEST, Id, Message, Request, RpcError,
 };
@@ -23,9 +24,6 @@ use crate::mcp::panics::guarded;
 use crate::mcp::revision::{self, Revision};
 use crate::mcp::server::{Answer, Call, Server};
 use crate::mcp::session::Session;
-
-/// Messages in a batch at most, as on stdio.
-const MAX_BATCH: usize = 100;
 
 /// Answers one message.
 pub async fn answer(
@@ -65,40 +63,28 @@ pub async fn answer(
 }
 
 /// Answers a JSON array of messages: one array of replies, or nothing where none wants one.
-pub async fn batch(
+pub async fn answer_all(
     face: &McpFace,
     caller: &Caller,
     headers: &HeaderMap,
     items: Vec<Value>,
 ) -> Response {
-    let invalid = |text: String| {
-        let error = RpcError::new(INVALID_REQUEST, format!("Invalid request: {text}"));
-        answer::error(400, None, &error)
-    };
-    let only = "batches belong to sessions of revision 2025-03-26 only; send one message";
     let held = match session(face, caller, headers, None) {
-        Ok(Some(held)) if held.session.revision() == Revision::R2025_03_26 => held,
-        Ok(_) => return invalid(only.to_owned()),
+        Ok(held) => held,
         Err(response) => return *response,
     };
-    if items.is_empty() {
-        return invalid("the batch is empty".to_owned());
-    }
-    if items.len() > MAX_BATCH {
-        let count = items.len();
-        return invalid(format!("a batch may hold {MAX_BATCH} messages, this one has {count}"));
-    }
+    let revision = held.as_ref().map(|held| held.session.revision());
+    let held = match (batch::judge(revision, items.len()), held) {
+        (Ok(()), Some(held)) => held,
+        (Ok(()), None) => return no_session(None),
+        (Err(error), _) => return answer::error(400, None, &error),
+    };
     let session_id = held.id.clone();
     // Dropped with this future, and its tasks with it.
     let mut running = JoinSet::new();
     let (mut replies, mut rooms) = (Vec::new(), Vec::new());
     for item in items {
-        match jsonrpc::classify(item) {
-            Message::Request(request) if request.method == "initialize" => {
-                let text = "Invalid request: `initialize` must not be part of a batch";
-                let error = RpcError::new(INVALID_REQUEST, text);
-                replies.push(jsonrpc::error(Some(&request.id), &error));
-            }
+        match batch::classify(item) {
             Message::Request(request) => match begin_request(&face.server, &held, request) {
                 Begun::Done(id, outcome) => replies.push(jsonrpc::reply(&id, outcome)),
                 Begun::NoUsableId(error) => replies.push(jsonrpc::error(None, &error)),

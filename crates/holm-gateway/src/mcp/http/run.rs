@@ -105,10 +105,10 @@ fn as_events(id: Id, call: Call, hold: Hold) -> Response {
     let (sender, parts) = mpsc::channel::<Bytes>(EVENTS);
     let task = tokio::spawn(trace::carried(async move {
         // Progress is a courtesy: where the client does not read, it is left out.
-        let notify = |message| drop(sender.try_send(reply::event(&message)));
+        let notify = |message| drop(sender.try_send(reply::event("message", &message)));
         let (outcome, room) = Room::around(outcome(call, hold, notify)).await;
         if let Some(outcome) = outcome {
-            let event = room.tie(reply::event(&jsonrpc::reply(&id, outcome)));
+            let event = room.tie(reply::event("message", &jsonrpc::reply(&id, outcome)));
             // A closed channel means that the client has gone.
             drop(sender.send(event).await);
         }
@@ -125,10 +125,12 @@ async fn as_json_or_events(
     keep_alive: Duration,
     respond: fn(&Id, Result<Value, RpcError>) -> Response,
 ) -> Response {
-    let mut running = Box::pin(outcome(call, hold, |_| {}));
+    let mut running = Box::pin(Room::around(outcome(call, hold, |_| {})));
     match timeout(keep_alive, &mut running).await {
-        Ok(Some(outcome)) => return respond(&id, outcome),
-        Ok(None) => return reply::empty(202),
+        Ok((outcome, room)) => {
+            let _kept = room.hand_on();
+            return outcome.map_or_else(|| reply::empty(202), |outcome| respond(&id, outcome));
+        }
         Err(_it_lasts) => {}
     }
     let (sender, parts) = mpsc::channel::<Bytes>(EVENTS);
@@ -137,9 +139,10 @@ async fn as_json_or_events(
         loop {
             tokio::select! {
                 biased;
-                outcome = &mut running => {
+                (outcome, room) = &mut running => {
                     if let Some(outcome) = outcome {
-                        drop(sender.send(reply::event(&jsonrpc::reply(&id, outcome))).await);
+                        let event = reply::event("message", &jsonrpc::reply(&id, outcome));
+                        drop(sender.send(room.tie(event)).await);
                     }
                     return;
                 }
@@ -156,7 +159,7 @@ pub fn listen(subscription: Subscription, hold: Hold, keep_alive: Duration) -> R
     let Hold { mut ticket, mut key, .. } = hold;
     let (sender, parts) = mpsc::channel::<Bytes>(EVENTS);
     let task = tokio::spawn(async move {
-        drop(sender.send(reply::event(&subscription.acknowledgement())).await);
+        drop(sender.send(reply::event("message", &subscription.acknowledgement())).await);
         let mut ticks = tokio::time::interval(keep_alive);
         ticks.tick().await;
         loop {
@@ -164,7 +167,7 @@ pub fn listen(subscription: Subscription, hold: Hold, keep_alive: Duration) -> R
                 over = ticket.over() => {
                     drop(ticket);
                     if over != Over::Cancelled {
-                        drop(sender.send(reply::event(&subscription.end())).await);
+                        drop(sender.send(reply::event("message", &subscription.end())).await);
                     }
                     return;
                 }

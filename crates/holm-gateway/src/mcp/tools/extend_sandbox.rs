@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{target, view};
+use super::target;
 use crate::mcp::outcome::{Output, ToolError};
 use crate::mcp::schema;
 use crate::mcp::tool::{Context, Hints, Tool, Work};
+use crate::show;
 
 pub(super) fn tool() -> Tool {
     Tool {
@@ -53,6 +54,6 @@ async fn extend(mut context: Context) -> Result<Output, ToolError> {
     let view = view.map_err(|error| target.error(error))?;
     Ok(Output::json(json!({
         "sandbox_id": target.id,
-        "expires_at": view.expires_at.map(view::time),
+        "expires_at": view.expires_at.map(show::time),
     })))
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use holm_engine::SizeName;
 use serde_json::{Map, Value, json};
 
-use super::view;
 use crate::mcp::lines::MAX_LINE;
 use crate::mcp::outcome::{Output, ToolError};
 use crate::mcp::schema;
 use crate::mcp::tool::{Context, Hints, Tool, Work};
+use crate::show;
 
 pub(super) fn tool() -> Tool {
     let object = |description: &str| json!({"type": "object", "description": description});
@@ -104,8 +104,8 @@ async fn info(mut context: Context) -> Result<Output, ToolError> {
             "timeout_minutes_default": minutes(limits.lifetime_default),
             "timeout_seconds_min": limits.lifetime_min.as_secs(),
             "timeout_minutes_max": minutes(limits.lifetime_max),
-            "run_command_timeout_ms_default": milliseconds(limits.exec_timeout),
-            "run_code_timeout_ms_default": milliseconds(limits.code_timeout),
+            "run_command_timeout_ms_default": show::milliseconds(limits.exec_timeout),
+            "run_code_timeout_ms_default": show::milliseconds(limits.code_timeout),
             "output_bytes_per_stream": limits.output_limit,
             "read_file_bytes": limits.max_read,
             "write_file_bytes": limits.max_write,
@@ -125,7 +125,7 @@ async fn info(mut context: Context) -> Result<Output, ToolError> {
 fn prices(prices: &[(SizeName, i64)], currency: &str) -> Value {
     let per_hour = |price: i64| match price {
         0 => Value::from(0),
-        price => view::units(price.saturating_mul(3600)).into(),
+        price => show::units(price.saturating_mul(3600)).into(),
     };
     let table: Map<String, Value> =
         prices.iter().map(|(name, price)| (name.as_str().to_owned(), per_hour(*price))).collect();
@@ -138,10 +138,6 @@ fn prices(prices: &[(SizeName, i64)], currency: &str) -> Value {
 
 fn minutes(time: Duration) -> u64 {
     time.as_secs() / 60
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::view;
 use crate::mcp::outcome::{Output, ToolError};
 use crate::mcp::schema;
 use crate::mcp::tool::{Context, Hints, Tool, Work};
+use crate::show;
 
 pub(super) fn tool() -> Tool {
     Tool {
@@ -60,9 +60,9 @@ async fn usage(mut context: Context) -> Result<Output, ToolError> {
                 "name": row.name,
                 "size": row.size.as_str(),
                 "status": row.state.as_str(),
-                "created_at": view::time(row.created_at),
+                "created_at": show::time(row.created_at),
                 "seconds": row.seconds,
-                "cost": view::units(row.cost),
+                "cost": show::units(row.cost),
                 "ended_reason": row.ended.map(|ended| ended.reason.as_str()),
             })
         })
@@ -71,10 +71,10 @@ async fn usage(mut context: Context) -> Result<Output, ToolError> {
         "sandboxes_running": report.sandboxes_running,
         "sandboxes_total": report.sandboxes_total,
         "seconds_total": report.seconds_total,
-        "balance": report.charges.then(|| view::units(report.balance)),
+        "balance": report.charges.then(|| show::units(report.balance)),
         "currency": report.currency,
-        "burn_per_hour": view::units(report.burn_per_hour),
-        "cost_total": view::units(report.cost_total),
+        "burn_per_hour": show::units(report.burn_per_hour),
+        "cost_total": show::units(report.cost_total),
         "recent": recent,
     })))
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::mcp::outcome::{Output, ToolError};
 use crate::mcp::schema;
+use crate::show;
 
 /// The answer about a command that ended.
 pub fn output(id: &SandboxId, result: &CommandResult) -> Output {
@@ -49,8 +50,7 @@ fn fields(result: &CommandResult) -> Map<String, Value> {
     if result.out_of_memory {
         put("out_of_memory", true.into());
     }
-    let milliseconds = u64::try_from(result.duration.as_millis()).unwrap_or(u64::MAX);
-    put("duration_ms", milliseconds.into());
+    put("duration_ms", show::milliseconds(result.duration).into());
     if let Some(note) = &result.note {
         put("note", note.as_str().into());
     }

@@ -4,6 +4,7 @@ use holm_engine::{EndReason, SandboxView};
 use serde_json::{Value, json};
 
 use crate::mcp::schema;
+use crate::show::time;
 
 /// The structured form. Times are RFC 3339 to the second.
 pub fn show(view: &SandboxView) -> Value {
@@ -33,11 +34,6 @@ pub fn show(view: &SandboxView) -> Value {
         shown["ended_at"] = ended.at_text().into();
     }
     shown
-}
-
-/// A moment in RFC 3339, to the second.
-pub fn time(moment: jiff::Timestamp) -> String {
-    moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// The properties of [`show`].
@@ -85,9 +81,3 @@ pub const ALWAYS: &[&str] = &[
     "enforced",
     "missing",
 ];
-
-/// Micro-units as the currency's units, which is what people read.
-#[allow(clippy::cast_precision_loss, reason = "exact up to nine thousand million units")]
-pub fn units(micros: i64) -> f64 {
-    micros as f64 / 1e6
-}

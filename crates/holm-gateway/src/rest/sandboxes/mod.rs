@@ -13,8 +13,9 @@ use super::failure::Failure;
 use super::input::{Fixed, Json, NoQuery, Nothing, Object};
 use super::number::Whole;
 use super::output::{Answer, Made};
-use super::text::{CURSOR, NAME, Variables, time};
+use super::text::{CURSOR, NAME, Variables};
 use crate::http::trace;
+use crate::show::time;
 
 pub mod view;
 

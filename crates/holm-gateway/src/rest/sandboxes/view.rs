@@ -6,7 +6,8 @@ use holm_engine::{EndReason, SandboxId, SandboxState, SandboxView, SizeName};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 
-use crate::rest::text::{maybe_time_schema, sandbox_id_schema, time, time_schema, units};
+use crate::rest::text::{maybe_time_schema, sandbox_id_schema, time_schema};
+use crate::show::{time, units};
 
 /// A sandbox.
 #[derive(Debug, Serialize, JsonSchema)]
