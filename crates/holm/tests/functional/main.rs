@@ -14,6 +14,7 @@ mod installs;
 mod isolation;
 mod lifecycle;
 mod limits;
+mod load;
 mod network;
 mod output;
 mod postgres;
