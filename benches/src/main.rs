@@ -5,9 +5,11 @@
 //! shipped, with all its layers on. Ratios are what counts; milliseconds change with the machine.
 
 mod crowd;
+mod idle;
 mod mcp;
 mod peers;
 mod rest;
+mod service;
 mod table;
 mod workspace;
 
@@ -56,6 +58,7 @@ fn measure() -> Result<String> {
     running(&options, &holm, &workspace, &mut table)?;
     rest::measure(&options, &holm, &workspace, &mut table)?;
     crowd::measure(&holm, &workspace, options.crowd, &mut table)?;
+    idle::measure(&holm, &workspace, options.crowd, &mut table)?;
     Ok(if options.json { table.json() } else { table.text() })
 }
 
