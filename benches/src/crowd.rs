@@ -29,8 +29,10 @@ pub fn measure(holm: &Path, at: &Workspace, count: usize, table: &mut Table) -> 
     let begun = Instant::now();
     server.end()?;
     let ended = begun.elapsed().as_secs_f64();
-    let rate = format!("{:.0} per second ({count} made, none failed)", count as f64 / made);
-    table.fact(&format!("creates, {WIDE} at a time"), &rate);
+    let rate = |seconds: f64| format!("{:.0} per second", count as f64 / seconds);
+    let whole = format!("{} ({count}, none failed)", rate(made + ended));
+    table.fact(&format!("made, {WIDE} at a time, and taken down"), &whole);
+    table.fact(&format!("made alone, {WIDE} at a time"), &rate(made));
     let each = |kib: u64| format!("{} KiB", kib / count.max(1) as u64);
     table.fact(&format!("guest, private memory each, {count} alive"), &each(private));
     table.fact(&format!("kernel memory each, {count} alive"), &each(kernel));

@@ -9,6 +9,7 @@ mod idle;
 mod mcp;
 mod peers;
 mod rest;
+mod running;
 mod service;
 mod table;
 mod workspace;

@@ -2,16 +2,17 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
 use crate::Result;
+use crate::running::Running;
 use crate::workspace::Workspace;
 
 /// A running server.
 pub struct Mcp {
-    child: Child,
+    child: Running,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     next: u64,
@@ -20,7 +21,7 @@ pub struct Mcp {
 impl Mcp {
     /// Starts `holm mcp` with room for `sandboxes`, and says hello.
     pub fn start(holm: &Path, at: &Workspace, sandboxes: usize) -> Result<Self> {
-        let mut child = Command::new(holm)
+        let child = Command::new(holm)
             .arg("mcp")
             .env("HOLM_DATA_DIR", at.root.join("data"))
             .env("HOLM_RUNTIME_DIR", at.root.join("run"))
@@ -30,8 +31,9 @@ impl Mcp {
             .stderr(Stdio::null())
             .spawn()
             .map_err(|error| format!("holm mcp: {error}"))?;
-        let input = child.stdin.take().ok_or("no stdin")?;
-        let output = BufReader::new(child.stdout.take().ok_or("no stdout")?);
+        let mut child = Running(child);
+        let input = child.0.stdin.take().ok_or("no stdin")?;
+        let output = BufReader::new(child.0.stdout.take().ok_or("no stdout")?);
         let mut this = Self { child, input, output, next: 0 };
         this.request("initialize", &json!({"protocolVersion": "2025-06-18"}))?;
         Ok(this)
@@ -110,13 +112,13 @@ impl Mcp {
     /// Closes the server's input and waits for it; it ends its sandboxes.
     pub fn end(mut self) -> Result<()> {
         drop(self.input);
-        let status = self.child.wait().map_err(|error| error.to_string())?;
+        let status = self.child.0.wait().map_err(|error| error.to_string())?;
         if status.success() { Ok(()) } else { Err(format!("holm mcp ended with {status}")) }
     }
 
     /// Process id of the server.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.child.0.id()
     }
 
     /// Private memory in KiB of one guest at rest: the smallest among the processes below the

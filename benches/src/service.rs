@@ -4,11 +4,12 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
 use crate::Result;
+use crate::running::Running;
 use crate::workspace::Workspace;
 
 /// What failed, as text.
@@ -18,7 +19,7 @@ pub fn failed(what: &str) -> impl Fn(std::io::Error) -> String {
 
 /// A running service, and one kept connection to it.
 pub struct Service {
-    child: Child,
+    child: Running,
     key: String,
     stream: BufReader<TcpStream>,
 }
@@ -27,7 +28,7 @@ impl Service {
     /// Starts it, with room for `sandboxes`.
     pub fn start(holm: &Path, at: &Workspace, sandboxes: usize) -> Result<Self> {
         let data = at.root.join("served");
-        let mut child = Command::new(holm)
+        let child = Command::new(holm)
             .args(["serve", "--port", "0", "--on-stop", "end", "--data-dir"])
             .arg(&data)
             .args(["--max-sandboxes", &sandboxes.to_string()])
@@ -36,7 +37,8 @@ impl Service {
             .stderr(Stdio::null())
             .spawn()
             .map_err(failed("holm serve"))?;
-        let mut announced = BufReader::new(child.stdout.take().ok_or("no stdout")?);
+        let mut child = Running(child);
+        let mut announced = BufReader::new(child.0.stdout.take().ok_or("no stdout")?);
         let mut line = String::new();
         announced.read_line(&mut line).map_err(failed("holm serve"))?;
         let address = line.split("http://").nth(1).and_then(|url| url.split('/').next());
@@ -109,15 +111,14 @@ impl Service {
 
     /// Stops it, and with it its sandboxes.
     pub fn end(mut self) -> Result<()> {
-        let pid = self.child.id().to_string();
-        Command::new("kill").arg(pid).status().map_err(failed("kill"))?;
-        let status = self.child.wait().map_err(failed("holm serve"))?;
+        self.child.ask_to_end().map_err(failed("kill"))?;
+        let status = self.child.0.wait().map_err(failed("holm serve"))?;
         if status.success() { Ok(()) } else { Err(format!("holm serve ended with {status}")) }
     }
 
     /// Resident memory of its process in KiB.
     pub fn resident_kib(&self) -> Result<u64> {
-        let path = format!("/proc/{}/status", self.child.id());
+        let path = format!("/proc/{}/status", self.child.0.id());
         let text = fs::read_to_string(&path).map_err(failed(&path))?;
         let row = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kib = row.and_then(|row| row.split_whitespace().next()?.parse().ok());
