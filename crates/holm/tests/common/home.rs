@@ -194,18 +194,18 @@ impl Home {
         done(&["key", "create", name])
     }
 
+    /// What is recorded of sandboxes and blanks on the host.
+    pub fn records(&self) -> Vec<serde_json::Value> {
+        let instances = fs::read_dir(self.data().join("instances")).into_iter().flatten().flatten();
+        let records = instances.filter_map(|dir| fs::read_dir(dir.path().join("sandboxes")).ok());
+        let texts = records.flatten().flatten().filter_map(|file| fs::read(file.path()).ok());
+        texts.filter_map(|text| serde_json::from_slice(&text).ok()).collect()
+    }
+
     /// Sandboxes that are recorded on the host, blanks left out.
     pub fn recorded(&self) -> BTreeSet<String> {
-        let mut found = BTreeSet::new();
-        for dir in fs::read_dir(self.data().join("instances")).into_iter().flatten().flatten() {
-            for record in fs::read_dir(dir.path().join("sandboxes")).into_iter().flatten().flatten()
-            {
-                let text = fs::read_to_string(record.path()).unwrap_or_default();
-                let Ok(record) = serde_json::from_str::<serde_json::Value>(&text) else { continue };
-                found.extend(record["sandbox"].as_str().map(str::to_owned));
-            }
-        }
-        found
+        let of = |record: &serde_json::Value| record["sandbox"].as_str().map(str::to_owned);
+        self.records().iter().filter_map(of).collect()
     }
 
     /// Notes the instances that live now, so that their traces can be looked for later.
@@ -223,11 +223,20 @@ impl Home {
 
     /// Waits until nothing of this home's sandboxes is on the host any more.
     pub fn assert_clean(&self) {
+        Self::assert_none(|left| leftover::find(self, left));
+    }
+
+    /// Waits until there is nothing but processes of holm's `own` and what is recorded.
+    pub fn assert_all_recorded(&self, own: impl Fn() -> Vec<u32>) {
+        Self::assert_none(|left| leftover::find_unrecorded(self, &own(), left));
+    }
+
+    fn assert_none(find: impl Fn(&mut Vec<String>)) {
         let mut left = Vec::new();
         let start = std::time::Instant::now();
         loop {
             left.clear();
-            leftover::find(self, &mut left);
+            find(&mut left);
             if left.is_empty() {
                 return;
             }

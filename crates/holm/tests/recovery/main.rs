@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod launcher;
+mod ledger;
 mod service;
 mod steps;
 

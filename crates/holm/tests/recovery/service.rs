@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::net::TcpStream;
 
+use holm_store::{SqliteStore, Store as _};
 use rustix::process::Signal;
 
 use crate::common::*;
-use crate::{Moments, helpers, kill};
+use crate::{Moments, helpers, kill, ledger};
 
 as_root!(
     case_55_five_sandboxes_go_on_over_a_crash,
@@ -183,7 +184,11 @@ fn killed_under_load(home: &Home) {
     let rounds = if home.mode == Mode::Root { 50 } else { 12 };
     let mut known: Vec<String> = Vec::new();
     let mut adopted = 0;
+    // A unit of money for a second, charged as often as may be.
+    let text = "[billing]\nsmall = 1000000\ninterval = '1s'\n";
+    std::fs::write(home.data().join("config.toml"), text).expect("written");
     let mut serve = home.serve(&KEEP, &[]);
+    assert_eq!(home.holm(&["account", "topup", "first", "1000000"]).code(), Some(0));
     for round in 0..rounds {
         let mut load = Load::begin(&serve, &mut moments, &known);
         let made = load.finish(usize::try_from(moments.below(6)).expect("small"));
@@ -239,6 +244,7 @@ fn killed_under_load(home: &Home) {
         until("no record but theirs", || {
             (home.recorded() == known.iter().cloned().collect()).then_some(())
         });
+        home.assert_all_recorded(|| [vec![serve.pid()], crate::helpers(serve.pid())].concat());
         // Room for the next round.
         while known.len() > 6 {
             let id = known.remove(0);
@@ -257,8 +263,23 @@ fn killed_under_load(home: &Home) {
     }
     println!("{adopted} sandboxes were adopted");
     assert!(adopted > rounds, "hardly anything was adopted: {adopted}");
+    let session = serve.session();
+    serve.call(&session, "create_sandbox", json!({})).ok();
+    until("something to be billed", || {
+        let usage = serve.call(&session, "get_usage", json!({}));
+        usage.ok()["cost_total"].as_f64().is_some_and(|cost| cost > 0.0).then_some(())
+    });
     serve.signal(Signal::KILL);
     serve.wait();
     assert_eq!(home.holm(&["drain"]).code(), Some(0));
     home.note_instances();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let spent = runtime.expect("an event loop").block_on(async {
+        let store = SqliteStore::open(home.data().join("holm.db")).await.expect("the database");
+        let spent = ledger::check(&store).await;
+        store.close().await;
+        spent
+    });
+    println!("{} seconds were billed", spent / 1_000_000);
+    assert!(spent > 0);
 }

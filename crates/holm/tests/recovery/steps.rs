@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use holm_engine::{
     CreateSandbox, EndReason, Engine, EngineSettings, ErrorKind, Faults, LifetimeRules,
-    ListSandboxes, Moment, PageQuery, Prices, RunCommand, SandboxId, SandboxState, Store,
-    create_steps, end_steps,
+    ListSandboxes, Moment, Prices, RunCommand, SandboxId, SandboxState, Store, create_steps,
+    end_steps,
 };
 use holm_runtime::{
     Driver as _, Fault, FaultMode, Lifetime, LinuxDriver, LinuxOptions, Step, When,
@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::common::*;
+use crate::ledger;
 
 as_root!(
     killed_at_every_step,
@@ -149,55 +150,11 @@ impl Service {
         });
     }
 
-    /// Every second of every sandbox is paid for once: what each has cost is its whole seconds, and
-    /// the ledger holds that and nothing else.
     fn check_ledger(&self) {
         self.runtime.block_on(async {
-            let account = self.engine.caller().account;
-            let check = self.store.ledger_check(account).await.expect("a check");
-            assert_eq!(check.sum, check.balance);
             let usage = self.engine.usage().await.expect("usage");
             assert_eq!(usage.sandboxes_running, 0);
-            let mut after = None;
-            let (mut cost, mut spent, mut topped) = (0, 0, 0);
-            loop {
-                let query = PageQuery { limit: 200, after };
-                let owner = holm_store::Owner::Any;
-                let page = self.store.sandbox_list(owner, query, true).await.expect("records");
-                for record in &page.items {
-                    let ended = record.ended.expect("it has ended");
-                    let lived = record.seconds(ended.at).floor();
-                    assert_eq!(record.charged_seconds() as f64, lived, "{record:?}");
-                    cost += record.cost();
-                }
-                after = page.next;
-                if after.is_none() {
-                    break;
-                }
-            }
-            let mut after = None;
-            let mut ends = std::collections::HashMap::new();
-            loop {
-                let query = PageQuery { limit: 200, after };
-                let page = self.store.ledger_list(account, query).await.expect("entries");
-                for entry in &page.items {
-                    match entry.usage {
-                        Some(usage) => {
-                            spent -= entry.amount;
-                            // Newest first: each begins where the one before it ends.
-                            let begin = ends.insert(usage.sandbox_id, usage.from);
-                            assert!(begin.is_none_or(|begin| begin == usage.to), "{entry:?}");
-                        }
-                        None => topped += entry.amount,
-                    }
-                }
-                after = page.next;
-                if after.is_none() {
-                    break;
-                }
-            }
-            assert_eq!(cost, spent);
-            assert_eq!(check.balance, topped - spent);
+            ledger::check(&*self.store).await;
         });
     }
 }
