@@ -1,4 +1,7 @@
-//! `holm mcp` whose launcher, keeper or both are killed.
+//! `holm mcp` and `holm run` whose launcher, keeper or both are killed.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::Stdio;
 
 use rustix::process::Signal;
 
@@ -10,33 +13,35 @@ as_root!(
     a_launcher_is_killed_under_load,
     owner_and_launcher_are_killed,
     without_a_keeper_all_goes_on,
-    all_are_killed_and_swept
+    all_are_killed_and_swept,
+    a_run_ends_with_its_launcher
 );
 as_rootless!(
     a_launcher_that_is_killed_costs_nothing,
     a_launcher_is_killed_under_load,
     owner_and_launcher_are_killed,
     without_a_keeper_all_goes_on,
-    all_are_killed_and_swept
+    all_are_killed_and_swept,
+    a_run_ends_with_its_launcher
 );
 
-/// The process of that name below the server. Between two launchers it takes a moment.
-fn helper(mcp: &Mcp, name: &str) -> u32 {
+/// The process of that name below one of ours. Between two launchers it takes a moment.
+fn helper(owner: u32, name: &str) -> u32 {
     until(name, || {
         let named = |pid: &u32| {
             let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             comm.trim() == name && is_alive(*pid)
         };
-        descendants(mcp.pid()).into_iter().map(|(pid, _)| pid).find(named)
+        descendants(owner).into_iter().map(|(pid, _)| pid).find(named)
     })
 }
 
 fn launcher(mcp: &Mcp) -> u32 {
-    helper(mcp, "holm-launcher")
+    helper(mcp.pid(), "holm-launcher")
 }
 
 fn keeper(mcp: &Mcp) -> u32 {
-    helper(mcp, "holm-keeper")
+    helper(mcp.pid(), "holm-keeper")
 }
 
 const COUNT: &str =
@@ -202,4 +207,27 @@ fn all_are_killed_and_swept(home: &Home) {
         assert_eq!(home.holm(&["run", "--", "echo", "swept"]).out(), "swept\n");
         home.assert_clean();
     }
+}
+
+/// It has one sandbox for one command, and no keeper: who waits for the command is told.
+fn a_run_ends_with_its_launcher(home: &Home) {
+    let mut command = home.command();
+    command.args(["run", "--", "sh", "-c", "echo up; exec sleep 1000"]);
+    let mut run = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("holm run starts");
+    let mut line = String::new();
+    let mut stdout = BufReader::new(run.stdout.take().expect("piped"));
+    stdout.read_line(&mut line).expect("text");
+    assert_eq!(line, "up\n");
+    home.note_instances();
+    kill(helper(run.id(), "holm-launcher"));
+    assert_eq!(wait(&mut run).code(), Some(125));
+    let mut said = String::new();
+    run.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+    assert!(said.starts_with("error: "), "{said}");
+    assert_eq!(home.holm(&["run", "--", "true"]).code(), Some(0), "it removes the rest");
 }
