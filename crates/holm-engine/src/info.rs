@@ -1,6 +1,5 @@
 //! What the service looks like from outside.
 
-use crate::measure::layer_name;
 use crate::{Engine, Language, Limits, ServiceInfo, Size, SizeName, env};
 
 impl Engine {
@@ -11,7 +10,7 @@ impl Engine {
         let found = self.inner.driver.enforcement();
         let names = |enforced: bool| {
             let rows = found.layers.iter().filter(|row| row.enforced == enforced);
-            rows.map(|row| layer_name(row.layer)).collect()
+            rows.map(|row| row.layer.to_string()).collect()
         };
         ServiceInfo {
             name: "holm".to_owned(),

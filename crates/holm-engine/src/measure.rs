@@ -30,14 +30,6 @@ pub(crate) fn host_namespaces() -> BTreeMap<String, u64> {
     names.iter().filter_map(|name| Some(((*name).to_owned(), number(name)?))).collect()
 }
 
-/// Name of a layer in views.
-pub(crate) fn layer_name(layer: Layer) -> String {
-    match serde_json::to_value(layer) {
-        Ok(serde_json::Value::String(name)) => name,
-        _ => format!("{layer:?}"),
-    }
-}
-
 /// The host's counters of the sandbox.
 pub(crate) struct Counters<'a> {
     /// The cheap one: where it can be read, memory is counted.
@@ -85,7 +77,7 @@ pub(crate) fn measure(
                 row.enforced
             }
         };
-        let name = layer_name(row.layer);
+        let name = row.layer.to_string();
         if holds {
             result.enforced.push(name);
         } else {

@@ -155,7 +155,7 @@ impl Build {
             },
         );
         if let Some(row) = measured.fatal.first() {
-            let name = measure::layer_name(row.layer);
+            let name = row.layer;
             let text = format!("the new sandbox lacks {name}, without which nothing may run in it");
             let error = Error::new(ErrorKind::IsolationUnavailable, text)
                 .with_internal(format!("measured missing: {:?}", measured.missing));

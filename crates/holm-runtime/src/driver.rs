@@ -1,5 +1,6 @@
 //! What a driver of sandboxes offers to the engine.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
@@ -215,6 +216,20 @@ pub enum Layer {
     HiddenHostFiles,
 }
 
+impl Layer {
+    /// What a service demands unless its operator allows it to be missing. Elsewhere sandboxes run
+    /// without it and say so.
+    pub const EXCUSABLE: [Self; 4] =
+        [Self::OwnIdRange, Self::Landlock, Self::MemoryLimit, Self::CpuLimit];
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Its serialized name, so that there is one list of names.
+        self.serialize(out)
+    }
+}
+
 /// How a layer stands on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerState {
@@ -241,6 +256,14 @@ pub struct Enforcement {
 }
 
 impl Enforcement {
+    /// The same where these layers are mandatory too.
+    pub(crate) fn demanding(mut self, layers: &[Layer]) -> Self {
+        for row in &mut self.layers {
+            row.mandatory |= layers.contains(&row.layer);
+        }
+        self
+    }
+
     /// Layers without which nothing runs and that are missing.
     pub fn missing_mandatory(&self) -> impl Iterator<Item = &LayerState> {
         self.layers.iter().filter(|row| row.mandatory && !row.enforced)

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::driver::Shape;
+use crate::driver::{Layer, Shape};
 use crate::step::Fault;
 
 /// Options of [`crate::LinuxDriver::start`].
@@ -35,6 +35,8 @@ pub struct LinuxOptions {
     pub disk_in_memory: bool,
     /// Do without cgroups even where they could be had.
     pub without_cgroups: bool,
+    /// Those of [`Layer::EXCUSABLE`] that are mandatory, besides those that always are.
+    pub demanded: Vec<Layer>,
     /// A fault to inject. Only for tests.
     pub fault: Option<Fault>,
 }
@@ -61,6 +63,7 @@ impl LinuxOptions {
             disk_reserve_bytes: 1 << 30,
             disk_in_memory: false,
             without_cgroups: false,
+            demanded: Vec::new(),
             fault: None,
         }
     }

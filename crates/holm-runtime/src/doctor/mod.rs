@@ -4,7 +4,7 @@
 mod table;
 
 use crate::channel::Channel;
-use crate::driver::{Enforcement, Layer, SandboxSpec};
+use crate::driver::{Enforcement, Layer, LayerState, SandboxSpec};
 use crate::failure::Failure;
 use crate::linux::Child;
 use crate::message::{Created, Event, Facts, Request};
@@ -32,6 +32,11 @@ pub fn report(options: &LinuxOptions) -> Enforcement {
 pub(crate) fn seen(facts: &Facts, pid: u32) -> Option<Enforcement> {
     let observed = table::Observed::of(pid);
     observed.is_whole().then(|| table::fill(facts, Some(&observed), None, &[]))
+}
+
+/// How a layer will stand, where that shows before a sandbox is made: that of [`Layer::EXCUSABLE`].
+pub(crate) fn foreseen(layer: Layer, facts: &Facts) -> Option<LayerState> {
+    Layer::EXCUSABLE.contains(&layer).then(|| table::foresee(layer, facts))
 }
 
 /// A launcher and, if it could be made, a sandbox. Dropping it removes both.

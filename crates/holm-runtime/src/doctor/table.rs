@@ -99,14 +99,7 @@ const ALL: [Layer; 20] = [
 ];
 
 fn is_mandatory(layer: Layer) -> bool {
-    !matches!(
-        layer,
-        Layer::OwnIdRange
-            | Layer::CgroupNamespace
-            | Layer::Landlock
-            | Layer::MemoryLimit
-            | Layer::CpuLimit
-    )
+    layer != Layer::CgroupNamespace && !Layer::EXCUSABLE.contains(&layer)
 }
 
 /// The table of a host where a launcher works.
@@ -127,6 +120,17 @@ pub(super) fn fill(
         }
     };
     Enforcement { mode: mode(), layers: ALL.into_iter().map(|l| state(l, row(l))).collect() }
+}
+
+/// A layer of which the launcher's facts and this user's rights tell.
+pub(super) fn foresee(layer: Layer, facts: &Facts) -> LayerState {
+    let row = match layer {
+        Layer::OwnIdRange if crate::ids::is_machine_root() => yes("an own range for each"),
+        Layer::OwnIdRange if crate::ids::for_user().is_single() => no_id_range(),
+        Layer::OwnIdRange => yes("subordinate ids of the user"),
+        layer => by_facts(layer, facts),
+    };
+    state(layer, row)
 }
 
 /// The table of a host where not even a launcher works.
@@ -205,12 +209,16 @@ fn id_range(uid_map: &str) -> Row {
     match lines.as_slice() {
         [only] if only.get(2) == Some(&INSIDE) => yes("65,535 ids of its own"),
         [_, ..] if lines.len() > 1 => yes("subordinate ids of the user; root inside is the user"),
-        _ => no(
-            "only the user's own id; everything runs as `sandbox`",
-            "Install newuidmap (Debian: apt install uidmap) and give the user a range in \
-             /etc/subuid and /etc/subgid, or run as root.",
-        ),
+        _ => no_id_range(),
     }
+}
+
+fn no_id_range() -> Row {
+    no(
+        "only the user's own id; everything runs as `sandbox`",
+        "Install newuidmap (Debian: apt install uidmap) and give the user a range in \
+         /etc/subuid and /etc/subgid, or run as root.",
+    )
 }
 
 /// Layers that the launcher decides about before a sandbox is made.

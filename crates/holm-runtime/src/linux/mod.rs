@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::channel::Channel;
 use crate::driver::{
-    BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, Machine, SandboxSpec,
+    BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, LayerState, Machine, SandboxSpec,
 };
 use crate::failure::{Attempt, Failure};
 use crate::message::{Facts, Request};
@@ -76,6 +76,14 @@ impl LinuxDriver {
         async move { shared.gone().await }
     }
 
+    /// Demanded layers that this host cannot give, as far as that shows before a sandbox is made.
+    #[must_use]
+    pub fn lacking(&self) -> Vec<LayerState> {
+        let demanded = self.options.demanded.iter();
+        let states = demanded.filter_map(|layer| crate::doctor::foreseen(*layer, &self.facts));
+        states.filter(|state| !state.enforced).collect()
+    }
+
     /// The launcher's process, for diagnosis.
     #[must_use]
     pub fn launcher_pid(&self) -> u32 {
@@ -135,7 +143,8 @@ impl Driver for LinuxDriver {
             // The newest may be gone again; then one is made to look at.
             let pid = self.seen.load(Ordering::Relaxed);
             let seen = if pid == 0 { None } else { crate::doctor::seen(&self.facts, pid) };
-            seen.unwrap_or_else(|| crate::doctor::report(&self.options))
+            let found = seen.unwrap_or_else(|| crate::doctor::report(&self.options));
+            found.demanding(&self.options.demanded)
         })
     }
 

@@ -3,15 +3,19 @@
 use std::process::{Child, Command};
 
 use holm_runtime::cgroup::{Control as _, Tree, V2Tree};
-use holm_runtime::{Layer, doctor};
+use holm_runtime::{Driver as _, Layer, doctor};
 
 use crate::harness::Test;
-use crate::rig::options;
+use crate::rig::{Rig, options};
 
 pub const TESTS: &[Test] = &[
     ("groups_unified_freezes_kills_and_empties", unified_freezes_kills_and_empties),
     ("groups_doctor_sees_all_layers", doctor_sees_all_layers),
     ("groups_doctor_names_what_is_missing", doctor_names_what_is_missing),
+    (
+        "groups_what_is_demanded_is_mandatory_and_told_before_a_sandbox_is_made",
+        what_is_demanded_is_mandatory_and_told_before_a_sandbox_is_made,
+    ),
 ];
 
 /// Where the unified hierarchy is mounted, on hosts of either version.
@@ -87,4 +91,17 @@ fn doctor_names_what_is_missing() {
         assert_eq!(row.mend.is_some(), weak, "{row:?}");
     }
     assert_eq!(found.missing_mandatory().count(), 0);
+}
+
+fn what_is_demanded_is_mandatory_and_told_before_a_sandbox_is_made() {
+    let mut poor = options();
+    poor.without_cgroups = true;
+    poor.demanded = vec![Layer::OwnIdRange, Layer::MemoryLimit];
+    let rig = Rig::new(poor);
+    let lacking: Vec<Layer> = rig.driver.lacking().iter().map(|row| row.layer).collect();
+    assert_eq!(lacking, [Layer::MemoryLimit]);
+    let found = rig.driver.enforcement();
+    let missing: Vec<Layer> = found.missing_mandatory().map(|row| row.layer).collect();
+    assert_eq!(missing, [Layer::MemoryLimit], "the processor's was not demanded");
+    rig.close();
 }

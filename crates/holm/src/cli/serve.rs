@@ -34,6 +34,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "COUNT")]
     pub max_sandboxes: Option<usize>,
 
+    /// Layers of isolation that sandboxes may lack where the host does not give them: own_id_range,
+    /// landlock, memory_limit, cpu_limit (default: none)
+    #[arg(long, value_name = "LAYER,…")]
+    pub allow_missing: Option<String>,
+
     /// What becomes of sandboxes when the service is stopped (default: keep)
     #[arg(long, value_name = "WHAT", value_enum)]
     pub on_stop: Option<OnStop>,

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use holm_engine::{EngineSettings, Error, ErrorKind};
-use holm_runtime::{DriverError, DriverErrorKind, Lifetime, LinuxDriver, LinuxOptions};
+use holm_runtime::{DriverError, DriverErrorKind, Layer, Lifetime, LinuxDriver, LinuxOptions};
 use tracing_subscriber::EnvFilter;
 
 use crate::exit::{self, Failure};
@@ -25,14 +25,16 @@ pub(crate) fn data_dir(settings: &HostSettings) -> PathBuf {
 }
 
 /// The driver of an engine that lasts. What it keeps ready serves the size that is asked for most:
-/// the default.
+/// the default. Without the demanded layers nothing runs.
 pub(super) fn driver(
     settings: &HostSettings,
     engine: &EngineSettings,
     lifetime: Lifetime,
+    demanded: Vec<Layer>,
 ) -> Result<LinuxDriver, Failure> {
     let mut options = linux_options(settings);
     options.lifetime = lifetime;
+    options.demanded = demanded;
     options.blank = engine.shape(None).map_err(|error| engine_failure(&error))?;
     LinuxDriver::start(options).map_err(|error| driver_failure(&error))
 }

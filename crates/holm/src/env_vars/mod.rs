@@ -91,6 +91,17 @@ pub const MAX_SANDBOXES: EnvVar = EnvVar {
     doc: "Most sandboxes that may run at once, in `serve` of one account. Default: 20.",
 };
 
+/// Layers of isolation that a service's sandboxes may lack.
+pub const ALLOW_MISSING: EnvVar = EnvVar {
+    name: "HOLM_ALLOW_MISSING",
+    aliases: &[],
+    commands: &["serve", "config"],
+    flag: Some("--allow-missing"),
+    doc: "Layers of isolation that the service goes on without where the host does not give them, \
+          with commas between: `own_id_range`, `landlock`, `memory_limit`, `cpu_limit`. Default: \
+          none.",
+};
+
 /// Where the service listens.
 pub const BIND: EnvVar = EnvVar {
     name: "HOLM_BIND",
@@ -315,6 +326,7 @@ pub const ALL: &[EnvVar] = &[
     CONFIG,
     DEFAULT_TEMPLATE,
     MAX_SANDBOXES,
+    ALLOW_MISSING,
     BIND,
     PORT,
     DATABASE,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use holm_engine::{EngineSettings, Rate};
 use holm_gateway::http::access::Secret;
+use holm_runtime::Layer;
 
 use super::layers::{InForce, Layers, Origin, wrong};
 use super::service::{self, Base};
@@ -32,6 +33,8 @@ pub struct ServeSettings {
     pub allowed_origins: Vec<String>,
     /// Template of sandboxes that name none.
     pub template: String,
+    /// Layers of isolation that sandboxes may lack.
+    pub allow_missing: Vec<Layer>,
     /// Limits, sizes, prices.
     pub engine: EngineSettings,
     /// MCP sessions at once.
@@ -89,6 +92,7 @@ impl ServeSettings {
             (table::ON_STOP, arguments.on_stop.map(|what| what.as_str().to_owned())),
             (table::TEMPLATE, arguments.template),
             (table::MAX_PER_ACCOUNT, arguments.max_sandboxes.map(|count| count.to_string())),
+            (table::ALLOW_MISSING, arguments.allow_missing),
         ];
         let Base { layers, host, database } = service::base(arguments.service, flags, environment)?;
         let ip = layers.read(&table::BIND, "an IP address", |text| text.parse::<IpAddr>().ok())?;
@@ -100,6 +104,8 @@ impl ServeSettings {
         let on_stop = layers.read(&table::ON_STOP, "keep or end", OnStop::read)?;
         let allowed_origins = origins(&layers)?;
         let template = layers.text(&table::TEMPLATE)?.1;
+        let what = "a list of own_id_range, landlock, memory_limit and cpu_limit";
+        let allow_missing = layers.read(&table::ALLOW_MISSING, what, excusable)?;
         let sessions_max = limits::count(&layers, &table::SESSIONS_MAX)?;
         let sessions_per_account =
             limits::count_or(&layers, &table::SESSIONS_PER_ACCOUNT, sessions_max)?;
@@ -118,6 +124,7 @@ impl ServeSettings {
             on_stop,
             allowed_origins,
             template,
+            allow_missing,
             engine,
             webhooks,
             traces,
@@ -170,6 +177,14 @@ fn refuse_open(ip: IpAddr, auth: &Auth) -> Result<(), Failure> {
          or listen at 127.0.0.1",
         env_vars::AUTH_TOKEN.name
     )))
+}
+
+/// A list with commas; each layer once, in the order of [`Layer::EXCUSABLE`].
+fn excusable(text: &str) -> Option<Vec<Layer>> {
+    let items: Vec<&str> = text.split(',').map(str::trim).filter(|item| !item.is_empty()).collect();
+    let is_one = |item: &&str| Layer::EXCUSABLE.iter().any(|layer| layer.to_string() == **item);
+    let listed = |layer: &Layer| items.contains(&layer.to_string().as_str());
+    items.iter().all(is_one).then(|| Layer::EXCUSABLE.into_iter().filter(listed).collect())
 }
 
 /// A list with commas. What is no origin would never match, so it is a mistake.

@@ -114,6 +114,9 @@ settings! {
         once, where the account has no limit of its own.").env(env_vars::MAX_SANDBOXES);
     MAX_HERE = setting("sandboxes.max_here", "1000", "Sandboxes of all accounts at once on this \
         machine.");
+    ALLOW_MISSING = setting("sandboxes.allow_missing", "", "Layers of isolation that sandboxes may \
+        lack where the host does not give them, instead of none being made; a list of \
+        `own_id_range`, `landlock`, `memory_limit` and `cpu_limit`.").env(env_vars::ALLOW_MISSING);
     LIFETIME = setting("sandboxes.lifetime", "15m", "Lifetime of a sandbox whose creator names \
         none.");
     LIFETIME_MIN = setting("sandboxes.lifetime_min", "1m", "Shortest lifetime that may be asked for; \

@@ -145,6 +145,10 @@ impl Home {
             .env("HOLM_DATA_DIR", self.data())
             .env("HOLM_RUNTIME_DIR", self.runtime())
             .current_dir(&self.dir);
+        if self.mode == Mode::Rootless {
+            // What an ordinary user may lack; a service would not start.
+            command.env("HOLM_ALLOW_MISSING", "own_id_range,memory_limit,cpu_limit");
+        }
         if let Some(uid) = self.own_uid {
             command.uid(uid).gid(uid);
         }

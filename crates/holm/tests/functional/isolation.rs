@@ -14,7 +14,8 @@ as_root!(
 as_rootless!(
     case_112_secrets_of_the_service,
     case_113_descriptors_and_directories,
-    case_115_kernel_interfaces
+    case_115_kernel_interfaces,
+    case_116_a_service_runs_without_a_layer_by_exception_only,
 );
 
 fn case_112_secrets_of_the_service(home: &Home) {
@@ -180,6 +181,49 @@ fn case_116_no_isolation_no_run(home: &Home) {
         assert!(data["missing"].to_string().contains("memory_limit"), "{reply}");
         assert!(!data["enforced"].to_string().contains("memory_limit"), "{reply}");
     }
+}
+
+/// An ordinary user's service. What the host lacks is what `holm doctor` says.
+fn case_116_a_service_runs_without_a_layer_by_exception_only(home: &Home) {
+    let report = home.holm(&["doctor", "--json"]);
+    let report: Value = serde_json::from_slice(&report.stdout).expect("doctor prints JSON");
+    let rows = report["layers"].as_array().expect("layers");
+    let excusable = ["own_id_range", "landlock", "memory_limit", "cpu_limit"];
+    let lacking: Vec<&Value> = rows
+        .iter()
+        .filter(|row| {
+            row["enforced"] == json!(false) && excusable.iter().any(|e| row["layer"] == *e)
+        })
+        .collect();
+    let names: Vec<&str> =
+        lacking.iter().map(|row| row["layer"].as_str().expect("a name")).collect();
+    // A user with subordinate ids and delegated cgroups lacks nothing, and needs no exception.
+    let all = names.join(",");
+    for left_out in &names {
+        let others: Vec<&str> = names.iter().copied().filter(|name| name != left_out).collect();
+        let mut command = home.command();
+        command.args(["serve", "--port", "0", "--allow-missing", &others.join(",")]);
+        let refused = finish(command, b"");
+        assert_eq!(refused.code(), Some(1), "{refused:?}");
+        assert!(refused.out().is_empty(), "{refused:?}");
+        let err = refused.err();
+        assert!(err.contains(&format!("a service needs: {left_out}\n")), "{err}");
+        assert!(err.contains(&format!("--allow-missing {all}\n")), "{err}");
+        let row = lacking.iter().find(|row| row["layer"] == *left_out).expect("it is lacking");
+        assert!(err.contains(row["mend"].as_str().expect("a mend")), "{err}");
+    }
+    let serve = home.serve(&["--allow-missing", &all], &[("HOLM_ALLOW_MISSING", "")]);
+    let warned = serve.stderr().lines().filter(|line| line.contains("WARN")).count();
+    assert_eq!(warned, usize::from(!names.is_empty()), "{}", serve.stderr());
+    assert!(names.is_empty() || serve.stderr().contains(&all), "{}", serve.stderr());
+    let made = serve.stateless("create_sandbox", &json!({})).tool();
+    let made = made.data();
+    for name in excusable {
+        let list = if names.contains(&name) { "missing" } else { "enforced" };
+        let list = made[list].as_array().expect("a list of layers");
+        assert!(list.contains(&json!(name)), "{name}: {made}");
+    }
+    serve.end();
 }
 
 /// What the default filter of container engines does: no new namespaces, no mounts, and `clone3`

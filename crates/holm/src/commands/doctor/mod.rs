@@ -111,12 +111,9 @@ impl Told {
     }
 }
 
-/// `OwnIdRange` as `own id range`: the serialized name is the one list of names.
+/// `own_id_range` as `own id range`.
 fn layer_name(row: &LayerState) -> String {
-    match serde_json::to_value(row.layer) {
-        Ok(serde_json::Value::String(name)) => name.replace('_', " "),
-        _ => format!("{:?}", row.layer),
-    }
+    row.layer.to_string().replace('_', " ")
 }
 
 /// Which tree the host mounts. Which controllers a sandbox gets is in the layers.

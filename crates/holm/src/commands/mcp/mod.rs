@@ -24,7 +24,7 @@ pub(super) fn run(settings: McpSettings) -> Result<u8, Failure> {
         McpEngine::Embedded(count) => {
             let mut engine = EngineSettings::default();
             engine.max_sandboxes = count.unwrap_or(engine.max_sandboxes);
-            let driver = host::driver(&settings.host, &engine, Lifetime::Owner)?;
+            let driver = host::driver(&settings.host, &engine, Lifetime::Owner, Vec::new())?;
             host::block_on(serve(driver, engine, settings.template))
         }
     }

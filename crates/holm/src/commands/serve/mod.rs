@@ -1,6 +1,7 @@
 //! `holm serve`: the service over HTTP, with an embedded engine.
 
 mod announce;
+mod isolation;
 
 use std::io::{self, IsTerminal as _};
 use std::net::{SocketAddr, TcpListener};
@@ -13,7 +14,7 @@ use holm_gateway::http::{Access, Door, KeyAccess};
 use holm_gateway::mcp::Server;
 use holm_gateway::mcp::http::sessions::SessionRules;
 use holm_gateway::site::{Site, SiteOptions};
-use holm_runtime::{Lifetime, LinuxDriver};
+use holm_runtime::LinuxDriver;
 use tokio::sync::oneshot;
 
 use super::host;
@@ -45,7 +46,7 @@ pub(super) fn run(settings: ServeSettings) -> Result<u8, Failure> {
         webhooks: settings.webhooks.names(),
         ..settings.engine.clone()
     };
-    let driver = host::driver(&settings.host, &engine_settings, Lifetime::Detached)?;
+    let driver = isolation::driver(&settings, &engine_settings)?;
     let ground = Ground { place, secret_is_new, driver, engine_settings, listener };
     host::block_on(serve(ground, settings))
 }

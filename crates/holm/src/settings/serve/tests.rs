@@ -85,6 +85,31 @@ fn origins_are_a_list_of_origins() {
     check("*", None);
 }
 
+#[test]
+fn missing_layers_are_allowed_by_name() {
+    use Layer::{CpuLimit, Landlock, MemoryLimit, OwnIdRange};
+    let check = |value: &str, expected: Option<&[Layer]>| {
+        let settings = resolve(ServeArgs::default(), &[("HOLM_ALLOW_MISSING", value)]);
+        let got = settings.ok().map(|settings| settings.allow_missing);
+        assert_eq!(got.as_deref(), expected, "{value}");
+    };
+    check("", Some(&[]));
+    check("landlock", Some(&[Landlock]));
+    check("cpu_limit, memory_limit,,cpu_limit", Some(&[MemoryLimit, CpuLimit]));
+    check("own_id_range,landlock,memory_limit,cpu_limit", Some(&Layer::EXCUSABLE));
+    check("seccomp", None);
+    check("memory limit", None);
+    check("all", None);
+    let file = File::of("layers", "[sandboxes]\nallow_missing = ['cpu_limit', 'own_id_range']");
+    let service = || ServiceArgs { config: Some(file.0.clone()), ..ServiceArgs::default() };
+    let settings = resolve(ServeArgs { service: service(), ..ServeArgs::default() }, &[]).unwrap();
+    assert_eq!(settings.allow_missing, [OwnIdRange, CpuLimit]);
+    let allow_missing = Some("landlock".to_owned());
+    let arguments = ServeArgs { service: service(), allow_missing, ..ServeArgs::default() };
+    let settings = resolve(arguments, &[("HOLM_ALLOW_MISSING", "cpu_limit")]).unwrap();
+    assert_eq!(settings.allow_missing, [Landlock]);
+}
+
 /// A settings file for one test.
 struct File(PathBuf);
 
@@ -171,6 +196,7 @@ fn wrong_values_name_their_source() {
     check("[billing]\nsmall = -1", "billing.small in");
     check("[billing]\nsmall = 0.5", "not `0.5`");
     check("[billing]\ngrace = 'soon'", "a duration such as");
+    check("[sandboxes]\nallow_missing = ['seccomp']", "cpu_limit, not `seccomp`");
     check("[server]\nauth = 'maybe'", "keys, token or none");
     let file = File::of("lifetimes", "[sandboxes]\nlifetime = '2d'");
     let service = ServiceArgs { config: Some(file.0.clone()), ..ServiceArgs::default() };
