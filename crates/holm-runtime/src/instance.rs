@@ -284,9 +284,11 @@ impl Record {
 
 fn remove_dead(dir: &Path, lock: &File, patience: Duration) {
     let record = Record::read(lock);
-    // Only what has our own form is ever removed below a recorded path.
-    let named_as_ours = record.runtime_dir.file_name() == dir.file_name();
-    let kept_dir = Some(record.runtime_dir.join(KEPT)).filter(|_| named_as_ours);
+    // Below a recorded path only what has our own form is believed and removed, and what nobody else
+    // can have put there since.
+    let is_ours =
+        record.runtime_dir.file_name() == dir.file_name() && private::is_ours(&record.runtime_dir);
+    let kept_dir = Some(record.runtime_dir.join(KEPT)).filter(|_| is_ours);
     let start = std::time::Instant::now();
     let mut pause = Duration::from_millis(1);
     // Where there are no groups, only its record leads to a PID 1 that outlived its launcher.
@@ -299,7 +301,7 @@ fn remove_dead(dir: &Path, lock: &File, patience: Duration) {
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(100));
     }
-    if named_as_ours && record.runtime_dir.is_dir() {
+    if is_ours {
         let _ = std::fs::remove_dir_all(&record.runtime_dir);
     }
     let _ = std::fs::remove_dir_all(dir);

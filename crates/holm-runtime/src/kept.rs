@@ -7,11 +7,12 @@
 //! be safe against a power cut.
 
 use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::io::{self, Read as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+use rustix::fs::OFlags;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +26,9 @@ const VERSION: u32 = 1;
 
 /// The smallest page of a kernel. Most records fit into one.
 const PAGE: usize = 4096;
+
+/// What is longer than this is no record.
+const LONGEST: u64 = 1 << 20;
 
 /// What begins the name of a file that is not whole yet.
 const DRAFT: &str = ".draft-";
@@ -121,13 +125,25 @@ pub(crate) fn all(dir: &Path) -> io::Result<Vec<(PathBuf, Option<Kept>)>> {
     };
     for entry in entries {
         let path = entry?.path();
-        let text = std::fs::read(&path)?;
-        let kept = serde_json::from_slice(&text)
-            .ok()
+        let kept = read(&path)?
+            .and_then(|text| serde_json::from_slice(&text).ok())
             .filter(|kept: &Kept| kept.version == VERSION && !is_draft(&path));
         found.push((path, kept));
     }
     Ok(found)
+}
+
+/// A record's text. `None` for what cannot be one: whoever reads it must not wait, or be led elsewhere.
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    if !std::fs::symlink_metadata(path)?.is_file() {
+        return Ok(None);
+    }
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    let mut text = Vec::new();
+    let length = file.take(LONGEST + 1).read_to_end(&mut text)?;
+    Ok((length as u64 <= LONGEST).then_some(text))
 }
 
 /// Kills every PID 1 that is kept in a directory. True when none is there any more.
@@ -165,6 +181,8 @@ fn start_time_of(stat: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::Mode;
+
     use super::*;
 
     fn dir(name: &str) -> PathBuf {
@@ -197,6 +215,9 @@ mod tests {
         std::fs::write(dir.join("sandbox-3"), "{\"version\":").unwrap();
         let newer = Kept { version: VERSION + 1, ..kept() };
         newer.write(&dir.join("sandbox-4")).unwrap();
+        // Nobody waits for a writer, and no link leads elsewhere.
+        rustix::fs::mkfifoat(rustix::fs::CWD, dir.join("sandbox-6"), Mode::RUSR).unwrap();
+        std::os::unix::fs::symlink(dir.join("sandbox-1"), dir.join("sandbox-7")).unwrap();
         let mut found = all(&dir).unwrap();
         found.sort_by(|a, b| a.0.cmp(&b.0));
         let seen: Vec<_> = found
@@ -213,6 +234,8 @@ mod tests {
             ("sandbox-3", None),
             ("sandbox-4", None),
             ("sandbox-5", Some(1)),
+            ("sandbox-6", None),
+            ("sandbox-7", None),
         ];
         assert_eq!(seen, want);
         assert!(kept().is_of_this_boot());

@@ -55,6 +55,13 @@ pub(crate) fn make(path: &Path, purpose: Purpose) -> Result<(), Failure> {
     })
 }
 
+/// True for a directory that is there and that [`make`] would accept. What a path of an earlier time
+/// leads to is to be believed only then: another user may have made it meanwhile.
+pub(crate) fn is_ours(path: &Path) -> bool {
+    let me = rustix::process::geteuid().as_raw();
+    walk(path, me, |path| symlink_metadata(path)).is_ok()
+}
+
 /// Makes a data directory, or looks whether one that is there is for us alone. For who keeps more in
 /// it than the driver does.
 ///
@@ -117,6 +124,11 @@ impl From<io::Error> for Problem {
 }
 
 fn make_as(path: &Path, me: u32) -> Result<(), Problem> {
+    walk(path, me, find_or_make)
+}
+
+/// Goes from the root to a directory, and judges each on the way. `find` looks at one of them.
+fn walk(path: &Path, me: u32, find: impl Fn(&Path) -> io::Result<Metadata>) -> Result<(), Problem> {
     let mut at = PathBuf::from("/");
     let mut meta = symlink_metadata(&at)?;
     let trusted = Trusted { me, outside: meta.uid() };
@@ -130,7 +142,7 @@ fn make_as(path: &Path, me: u32) -> Result<(), Problem> {
             continue;
         }
         let next = at.join(part);
-        let found = find_or_make(&next)?;
+        let found = find(&next)?;
         if !found.is_symlink() {
             (at, meta) = (next, found);
             continue;
@@ -278,6 +290,15 @@ mod tests {
         // As an administrator or a service manager makes them.
         make_as(&place.dir("given", 0o755), me()).unwrap();
         assert!(make_new(&place.0.join("given")).is_err(), "it was there");
+    }
+
+    #[test]
+    fn what_is_believed_is_not_made() {
+        let place = Place::new("believed");
+        assert!(is_ours(&place.dir("ours", 0o700)));
+        assert!(!is_ours(&place.dir("open", 0o777)));
+        assert!(!is_ours(&place.0.join("gone")));
+        assert!(!place.0.join("gone").exists());
     }
 
     #[test]

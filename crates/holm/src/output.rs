@@ -34,6 +34,20 @@ pub fn print(text: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::new(format!("cannot write to standard output: {error}")))
 }
 
+/// Prints a line of what may come from elsewhere.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_line(text: &str) -> Result<(), Failure> {
+    print(&format!("{}\n", plain(text)))
+}
+
+/// Text from elsewhere, such as a name that a service sends, without what would steer a terminal.
+fn plain(text: &str) -> String {
+    let shown = |c: char| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c };
+    text.chars().map(shown).collect()
+}
+
 /// Prints a value as indented JSON.
 ///
 /// # Errors
@@ -72,15 +86,17 @@ pub fn print_rows(
     head: &[&str],
     rows: impl IntoIterator<Item = Vec<String>>,
 ) -> Result<(), Failure> {
-    print(&table(head, &rows.into_iter().collect::<Vec<_>>()))
+    let cell = |text: String| plain(&text).replace('\n', " ");
+    let row = |cells: Vec<String>| cells.into_iter().map(cell).collect();
+    print(&table(head, &rows.into_iter().map(row).collect::<Vec<_>>()))
 }
 
 /// Prints a failure to standard error.
 pub fn report(failure: &Failure, environment: &Environment) {
     let paint = Paint::stderr(environment);
-    let mut text = format!("{} {}\n", paint.red("error:"), failure.message);
+    let mut text = format!("{} {}\n", paint.red("error:"), plain(&failure.message));
     if let Some(hint) = &failure.hint {
-        text.push_str(&format!("{} {hint}\n", paint.cyan("hint:")));
+        text.push_str(&format!("{} {}\n", paint.cyan("hint:"), plain(hint)));
     }
     stderr(text.as_bytes());
 }
@@ -157,6 +173,11 @@ impl Paint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_comes_from_elsewhere_does_not_steer_the_terminal() {
+        assert_eq!(plain("a\x1b[2Jb\r\n\u{9b}é"), "a\u{fffd}[2Jb\u{fffd}\n\u{fffd}é");
+    }
 
     #[test]
     fn colours_need_a_capable_terminal_and_no_objection() {

@@ -13,7 +13,7 @@ pub(super) fn run(settings: &AdminSettings, arguments: AccountCreateArgs) -> Res
     if settings.json {
         output::print_json(&account)?;
     } else {
-        output::print(&format!("{}\n", account.id))?;
+        output::print_line(&account.id)?;
     }
     Ok(exit::SUCCESS)
 }

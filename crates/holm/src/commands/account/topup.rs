@@ -20,7 +20,7 @@ pub(super) fn run(settings: &AdminSettings, arguments: AccountTopupArgs) -> Resu
     } else {
         let balance = money::show(payment.balance);
         let (account, currency) = (payment.account, payment.currency);
-        output::print(&format!("{account} has {balance} {currency} now\n"))?;
+        output::print_line(&format!("{account} has {balance} {currency} now"))?;
     }
     Ok(exit::SUCCESS)
 }

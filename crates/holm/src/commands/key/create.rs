@@ -23,7 +23,7 @@ pub(super) fn run(settings: &AdminSettings, arguments: KeyCreateArgs) -> Result<
     if settings.json {
         output::print_json(&made)?;
     } else {
-        output::print(&format!("{}\n", made.key))?;
+        output::print_line(&made.key)?;
         let (id, scopes) = (&made.view.id, made.view.scopes.join(", "));
         output::stderr(format!("{id} may: {scopes}. It is not shown again.\n").as_bytes());
     }

@@ -16,7 +16,7 @@ pub(super) fn run(settings: &AdminSettings, key: &str) -> Result<u8, Failure> {
     if settings.json {
         output::print_json(&revoked)?;
     } else {
-        output::print(&format!("{id} is revoked\n"))?;
+        output::print_line(&format!("{id} is revoked"))?;
     }
     Ok(exit::SUCCESS)
 }

@@ -89,7 +89,7 @@ impl AccountView {
             balance: account.balance.map_or(0, money::of_units),
             currency: currency.to_owned(),
             max_sandboxes: account.max_sandboxes,
-            max_lifetime_seconds: account.max_lifetime_minutes.map(|time| time * 60),
+            max_lifetime_seconds: account.max_lifetime_minutes.map(|time| time.saturating_mul(60)),
             disabled: account.disabled_at.is_some(),
         }
     }
