@@ -15,6 +15,13 @@ impl Engine {
         sandbox.filter(|sandbox| sandbox.account == self.caller.account)
     }
 
+    /// Whether a sandbox of the caller is there and has not ended. Asks nobody: for decisions
+    /// under a lock.
+    #[must_use]
+    pub fn sandbox_is_alive(&self, id: &SandboxId) -> bool {
+        self.own(id).is_some_and(|sandbox| sandbox.ended_now().is_none())
+    }
+
     /// What is recorded of a sandbox of the caller.
     pub(crate) async fn record(&self, id: &SandboxId) -> Result<Option<Record>, Error> {
         Ok(self.inner.store.sandbox_get(self.caller.owner(), *id).await?)

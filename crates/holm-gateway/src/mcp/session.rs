@@ -249,6 +249,12 @@ impl Session {
         self.state().created.retain(|made| made != id);
     }
 
+    /// True where a sandbox that lives would end with this session.
+    #[must_use]
+    pub fn has_sandboxes(&self) -> bool {
+        self.state().created.iter().any(|id| self.engine.sandbox_is_alive(id))
+    }
+
     /// Destroys all sandboxes that this session made, side by side. No call may be running.
     pub async fn close(&self) {
         let created = std::mem::take(&mut self.state().created);

@@ -208,14 +208,61 @@ fn delete_while_a_sandbox_is_made_leaves_nothing() {
     });
 }
 
+/// A site for so many sessions, where keys are asked for.
+async fn small_house(limit: usize) -> Site {
+    Site::with(|setup| {
+        setup.sessions = SessionRules { limit, ..SessionRules::default() };
+        setup.access = Access::Keys(KeyAccess::new(setup.engine.clone(), Rate::UNLIMITED));
+    })
+    .await
+}
+
+#[test]
+fn a_full_house_gives_up_no_session_with_sandboxes() {
+    run(async {
+        let site = small_house(3).await;
+        let ((_, one), (_, two)) = (site.key().await, site.key().await);
+        let (one, two) = ([("x-api-key", one.as_str())], [("x-api-key", two.as_str())]);
+        let mut own = Vec::new();
+        let mut sandboxes = Vec::new();
+        let ask = async |session: &str, body: Value| {
+            site.post(&[one[0], ("mcp-session-id", session)], body).await
+        };
+        for wanted in [
+            call(1, "create_sandbox", json!({})),
+            command_call(1, "echo on"),
+            command_call(1, "echo on"),
+        ] {
+            let session = site.session_of(&one, "2025-11-25").await;
+            let made = ask(&session, wanted).await.json();
+            let made = &made["result"]["structuredContent"];
+            sandboxes.push(made["sandbox_id"].as_str().expect("an id").to_owned());
+            own.push(session);
+        }
+        let begin = || request(1, "initialize", json!({"protocolVersion": "2025-11-25"}));
+        let refused = site.post(&two, begin()).await;
+        assert_eq!((refused.status, refused.header("mcp-session-id")), (503, None));
+        assert_eq!(*site.world.alive.borrow(), 3);
+        for session in &own {
+            assert_eq!(ask(session, ping()).await.status, 200);
+        }
+        // The one that was used last becomes the only one that has nothing to lose, by the hand of
+        // another session.
+        let destroy = call(2, "destroy_sandbox", json!({"sandbox_id": sandboxes[2]}));
+        assert_eq!(ask(&own[0], destroy).await.status, 200);
+        site.session_of(&two, "2025-11-25").await;
+        let mut left = Vec::new();
+        for session in &own {
+            left.push(ask(session, ping()).await.status);
+        }
+        assert_eq!((left, *site.world.alive.borrow()), (vec![200, 200, 404], 2));
+    });
+}
+
 #[test]
 fn a_full_house_gives_up_idle_sessions_of_who_has_most() {
     run(async {
-        let site = Site::with(|setup| {
-            setup.sessions = SessionRules { limit: 4, ..SessionRules::default() };
-            setup.access = Access::Keys(KeyAccess::new(setup.engine.clone(), Rate::UNLIMITED));
-        });
-        let site = site.await;
+        let site = small_house(4).await;
         let ((_, one), (_, two)) = (site.key().await, site.key().await);
         let key = |key: &str| vec![("x-api-key".to_owned(), key.to_owned())];
         let (one, two) = (key(&one), key(&two));

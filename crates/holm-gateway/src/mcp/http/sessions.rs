@@ -24,8 +24,8 @@ pub struct SessionRules {
     pub idle: Duration,
     /// Most of them at once.
     pub limit: usize,
-    /// Most of them of one account. Where all are in use, an account that has less than its equal
-    /// share gets in all the same: see [`Sessions::open`].
+    /// Most of them of one account. Where all are in use, one without sandboxes may make room for
+    /// an account that has less than its equal share: see [`Sessions::open`].
     pub each: usize,
 }
 
@@ -116,7 +116,8 @@ impl Sessions {
     }
 
     /// Begins one, which belongs to the key of `owner`: nobody else can use it, and it can do
-    /// nothing else.
+    /// nothing else. Where as many exist as may, an idle one that has made no sandbox is given up
+    /// for an account with less than an equal share; sandboxes are never destroyed for that.
     ///
     /// # Errors
     /// When there is no room for it.
@@ -241,7 +242,8 @@ impl Entry {
 }
 
 /// Which session makes room for one of an account that has `own`: of those of accounts with more
-/// than an equal share, the one that is idle for longest. None where the newcomer has its share.
+/// than an equal share that have no sandbox to lose, the one that is idle for longest. None where
+/// the newcomer has its share.
 fn over_share(
     table: &HashMap<String, Arc<Entry>>,
     newcomer: AccountId,
@@ -256,6 +258,7 @@ fn over_share(
         return None;
     }
     let over = table.values().filter(|entry| counts[&entry.owner.account] > share);
+    let over = over.filter(|entry| !entry.session.has_sandboxes());
     let idle = over.filter_map(|entry| Some((entry.idle_since()?, &entry.id)));
     idle.min().map(|(_, id)| id.clone())
 }
