@@ -117,6 +117,7 @@ const ALWAYS: &[ErrorKind] = &[
     ErrorKind::InvalidArgument,
     ErrorKind::Unauthorized,
     ErrorKind::Forbidden,
+    ErrorKind::RateLimited,
     ErrorKind::Internal,
     ErrorKind::Unavailable,
 ];
@@ -156,7 +157,7 @@ fn responses(about: &About, doc: &Doc, error: &Value) -> Value {
         });
         let header = match status {
             401 => Some(("WWW-Authenticate", json!({"type": "string"}))),
-            503 => Some(("Retry-After", json!({"type": "integer", "minimum": 0}))),
+            429 | 503 => Some(("Retry-After", json!({"type": "integer", "minimum": 0}))),
             _ => None,
         };
         if let Some((name, schema)) = header {

@@ -1,5 +1,6 @@
 //! REST: the way of a request, errors, callers.
 
+use holm_engine::Rate;
 use holm_gateway::http::Access;
 use holm_gateway::http::access::Secret;
 use serde_json::{Value, json};
@@ -329,23 +330,50 @@ fn on_the_way_down_nothing_new_is_taken_and_what_runs_is_told() {
 #[test]
 fn every_documented_path_is_answered_with_a_documented_status() {
     run(async {
-        let site = Site::new().await;
-        let document = site.rest("GET", "/v1/openapi.json", "", Value::Null).await.json();
-        let paths = document["paths"].as_object().expect("paths");
-        assert!(paths.len() > 5);
-        for (path, methods) in paths {
-            for (method, operation) in methods.as_object().expect("methods") {
-                let path = path
-                    .replace("{sandbox_id}", NEVER)
-                    .replace("{account_id}", "acc_0123456789abcdef01")
-                    .replace("{key_id}", "key_0123456789abcdef01");
-                let method = method.to_ascii_uppercase();
-                let reply = site.rest(&method, &path, "", Value::Null).await;
-                let documented = &operation["responses"][reply.status.to_string()];
-                assert!(!documented.is_null(), "{method} {path}: {}", reply.status);
-                let kind = reply.header("content-type").expect("a content type");
-                assert!(documented["content"][kind].is_object(), "{method} {path}: {kind}");
-            }
-        }
+        statuses_are_documented(&Site::new().await, "").await;
     });
+}
+
+#[test]
+fn every_documented_path_says_that_a_key_has_a_rate() {
+    run(async {
+        // Nothing comes back while the test runs.
+        let site = Site::with(|setup| {
+            setup.rebuild(|settings| settings.key_rate = Rate { per_second: 1e-6, burst: 1 });
+            with_keys(setup);
+        })
+        .await;
+        let (_, key) = site.key().await;
+        assert_eq!(site.rest("GET", "/v1/sandboxes", &key, Value::Null).await.status, 200);
+        let seen = statuses_are_documented(&site, &key).await;
+        assert!(seen.iter().all(|status| *status == 429), "{seen:?}");
+    });
+}
+
+/// Asks for everything that the document has; gives what was answered.
+async fn statuses_are_documented(site: &Site, key: &str) -> Vec<u16> {
+    let document = site.rest("GET", "/v1/openapi.json", "", Value::Null).await.json();
+    let paths = document["paths"].as_object().expect("paths");
+    assert!(paths.len() > 5);
+    let mut seen = Vec::new();
+    for (path, methods) in paths {
+        for (method, operation) in methods.as_object().expect("methods") {
+            let path = path
+                .replace("{sandbox_id}", NEVER)
+                .replace("{account_id}", "acc_0123456789abcdef01")
+                .replace("{key_id}", "key_0123456789abcdef01");
+            let method = method.to_ascii_uppercase();
+            let reply = site.rest(&method, &path, key, Value::Null).await;
+            let documented = &operation["responses"][reply.status.to_string()];
+            assert!(!documented.is_null(), "{method} {path}: {}", reply.status);
+            let kind = reply.header("content-type").expect("a content type");
+            assert!(documented["content"][kind].is_object(), "{method} {path}: {kind}");
+            if reply.status == 429 {
+                assert!(reply.header("retry-after").is_some(), "{method} {path}: {reply:?}");
+                assert!(documented["headers"]["Retry-After"].is_object(), "{method} {path}");
+            }
+            seen.push(reply.status);
+        }
+    }
+    seen
 }
