@@ -226,8 +226,9 @@ pub(crate) fn timed_out_note(limit: Duration) -> String {
     format!("killed, with all that it had started, at its time limit of {limit}")
 }
 
-/// Whether memory ended the command: decided by the host's counter, which is looked at again only
-/// where something did kill the command. The guest's word counts only where the host has none.
+/// Whether memory ran out meanwhile: decided by the host's counter. Where it rose, but the
+/// command itself was not killed, the counter cannot say whose process it was: other commands may
+/// run beside this one. The guest's word counts only where the host has none.
 pub(crate) fn note_limits(
     result: &mut CommandResult,
     outcome: Outcome,
@@ -236,16 +237,22 @@ pub(crate) fn note_limits(
 ) {
     const KILLED: i32 = 128 + 9;
     let killed = result.exit_code == KILLED || result.signal.as_deref() == Some("SIGKILL");
-    result.out_of_memory = match kills_before {
-        Some(_) if !killed || result.timed_out => false,
-        Some(before) => {
-            sandbox.oom_kills().map_or(outcome == Outcome::OutOfMemory, |after| after > before)
-        }
-        None => outcome == Outcome::OutOfMemory,
-    };
-    if result.out_of_memory {
-        let limit = sandbox.live().record.given.memory_mb;
-        result.note =
-            Some(format!("killed because the sandbox reached its memory limit of {limit} MiB"));
+    let rose = kills_before.zip(sandbox.oom_kills()).map(|(before, after)| after > before);
+    result.out_of_memory = rose.unwrap_or(outcome == Outcome::OutOfMemory);
+    if !result.out_of_memory {
+        return;
     }
+    let limit = sandbox.live().record.given.memory_mb;
+    let note = if (killed || rose.is_none()) && !result.timed_out {
+        format!("killed because the sandbox reached its memory limit of {limit} MiB")
+    } else {
+        format!(
+            "while it ran, a process of the sandbox was killed because the sandbox reached its \
+             memory limit of {limit} MiB"
+        )
+    };
+    result.note = Some(match result.note.take() {
+        Some(before) => format!("{before}; {note}"),
+        None => note,
+    });
 }

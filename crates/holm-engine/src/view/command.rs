@@ -83,13 +83,14 @@ pub struct CommandResult {
     pub timed_out: bool,
     /// Name of the signal that ended it (`SIGSEGV`).
     pub signal: Option<String>,
-    /// True when it, or its last child, was killed because the sandbox was out of memory.
+    /// True when the sandbox was out of memory while it ran, and a process was killed: this
+    /// command's or another one's. The exit code stays what it was.
     pub out_of_memory: bool,
     /// Wall time.
     pub duration: Duration,
     /// The time limit that was in force.
     pub timeout: Duration,
-    /// What a reader should know: which limit ended it.
+    /// What a reader should know: which limit was met.
     pub note: Option<String>,
 }
 

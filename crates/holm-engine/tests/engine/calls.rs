@@ -42,7 +42,16 @@ async fn case_19_exit_codes_and_signals_are_told_apart() {
 async fn case_98_death_by_memory_is_decided_by_the_hosts_counter_and_names_the_limit() {
     let result = run("oom").await.unwrap();
     assert!(result.out_of_memory);
-    assert!(result.note.unwrap().contains("memory limit of 4096 MiB"));
+    let note = result.note.unwrap();
+    assert!(note.starts_with("killed") && note.contains("memory limit of 4096 MiB"), "{note}");
+    // A child, or a process of another command, was killed; the command itself went on.
+    for code in [0, 3] {
+        let result = run(&format!("survive {code}")).await.unwrap();
+        assert_eq!((result.exit_code, result.out_of_memory), (code, true));
+        let note = result.note.unwrap();
+        assert!(note.contains("a process of the sandbox was killed"), "{note}");
+        assert!(note.contains("memory limit of 4096 MiB"), "{note}");
+    }
 }
 
 #[tokio::test]

@@ -69,13 +69,13 @@ pub struct CommandEnd {
     pub stderr_lossy: bool,
     /// True when it was killed at its time limit, with all that it had started.
     pub timed_out: bool,
-    /// True when memory ran out.
+    /// True when a process in the sandbox was killed for memory meanwhile.
     pub out_of_memory: bool,
     /// The signal that ended it (`SIGSEGV`).
     pub signal: Option<String>,
     /// Wall time.
     pub duration_ms: u64,
-    /// Which limit ended it.
+    /// Which limit was met.
     pub note: Option<String>,
 }
 

@@ -40,11 +40,35 @@ fn case_98_death_by_memory_is_said(home: &Home) {
         assert!(!run.timed_out, "{what}: {run:?}");
         let note = format!("its memory limit of {memory} MiB");
         assert!(reply.text().contains(&note), "{what} names the limit: {}", reply.text());
+        assert!(reply.data()["note"].as_str().is_some_and(|text| text.starts_with("killed")));
         if what == "run_code" {
             assert_eq!(run.data["stateful"], json!(false), "it tells that no state is kept");
         }
         assert_eq!(mcp.sh(&sandbox, "echo lives").good(), "lives", "{what}");
     }
+    // A child is killed, and its parent says what becomes of that.
+    let by_python = "import subprocess, sys\n\
+        print(subprocess.run([sys.executable, 'hog.py']).returncode)\n";
+    let code = |language: &str, code: &str| json!({"language": language, "code": code});
+    let survivors = [
+        ("run_command", json!({"command": SURVIVE}), 0, "rc=137"),
+        ("run_command", json!({"command": "python3 hog.py || exit 3"}), 3, ""),
+        ("run_code", code("bash", SURVIVE), 0, "rc=137"),
+        ("run_code", code("python", by_python), 0, "-9"),
+    ];
+    for (tool, mut arguments, exit_code, stdout) in survivors {
+        arguments["sandbox_id"] = json!(sandbox);
+        arguments["timeout_ms"] = json!(200_000);
+        let reply = mcp.call(tool, arguments.clone());
+        let run = reply.run();
+        assert_eq!((run.exit_code, run.stdout.trim()), (exit_code, stdout), "{arguments}");
+        assert!(run.out_of_memory, "{arguments}: {run:?}");
+        let note = survivor_note(memory);
+        assert_eq!(run.data["note"], json!(note), "{arguments}");
+        assert!(reply.text().contains(&note), "{}", reply.text());
+    }
+    let calm = mcp.sh(&sandbox, "exit 137");
+    assert!(!calm.out_of_memory && calm.data["note"].is_null(), "{calm:?}");
     let background = mcp.call(
         "run_command",
         json!({"sandbox_id": sandbox, "command": "python3 hog.py", "background": true}),
@@ -59,13 +83,23 @@ fn case_98_death_by_memory_is_said(home: &Home) {
             == "gone\n")
             .then_some(())
     });
-    assert_eq!(kills(), 3, "one that nobody waits for is counted too");
+    assert_eq!(kills(), 7, "one that nobody waits for is counted too");
     assert_eq!(
         mcp.sh(&sandbox, &format!("test -d /proc/{steady} && echo there")).good(),
         "there",
         "other processes live on"
     );
     mcp.end(home);
+}
+
+/// A command whose child is killed and which goes on.
+const SURVIVE: &str = "python3 hog.py; echo rc=$?";
+
+fn survivor_note(memory: u64) -> String {
+    format!(
+        "while it ran, a process of the sandbox was killed because the sandbox reached its memory \
+         limit of {memory} MiB"
+    )
 }
 
 /// How many processors programs think that they have, each by its usual question.

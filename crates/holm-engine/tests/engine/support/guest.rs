@@ -313,6 +313,10 @@ async fn understand(
             state.oom_kills.fetch_add(1, Ordering::SeqCst);
             Ok(killed(9))
         }
+        "survive" => {
+            state.oom_kills.fetch_add(1, Ordering::SeqCst);
+            Ok(RunResponse { exit_code: number(), ..RunResponse::default() })
+        }
         "full" => Err((Code::ResourceExhausted, "no process left for another command")),
         "flood" => {
             let half = usize::try_from(request.stdout_limit / 2).unwrap();

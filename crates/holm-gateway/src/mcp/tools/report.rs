@@ -16,7 +16,7 @@ pub fn output(id: &SandboxId, result: &CommandResult) -> Output {
     Output {
         text: text(result),
         structured: Value::Object(structured),
-        failed: result.exit_code != 0 || result.timed_out || result.out_of_memory,
+        failed: result.exit_code != 0 || result.timed_out,
     }
 }
 
@@ -110,9 +110,12 @@ pub fn properties() -> Vec<(&'static str, Value)> {
         ("stderr_lossy", schema::boolean("The same.")),
         ("timed_out", schema::boolean("True when it was killed at its time limit.")),
         ("signal", schema::string("The signal that ended it.")),
-        ("out_of_memory", schema::boolean("True when memory ran out.")),
+        (
+            "out_of_memory",
+            schema::boolean("True when a process in the sandbox was killed for memory meanwhile."),
+        ),
         ("duration_ms", schema::count("Wall time.")),
-        ("note", schema::string("Which limit ended it.")),
+        ("note", schema::string("Which limit was met.")),
     ]
 }
 
@@ -184,7 +187,17 @@ mod tests {
              killed at its time limit of 1 second",
             true,
         );
-        check(|result| result.out_of_memory = true, "exit code 0\nout of memory", true);
+        // Some process was killed; what the command made of it is its exit code.
+        for (code, failed) in [(0, false), (3, true)] {
+            check(
+                |result| {
+                    result.exit_code = code;
+                    result.out_of_memory = true;
+                },
+                &format!("exit code {code}\nout of memory"),
+                failed,
+            );
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod calls;
 mod files;
 mod lease;
 mod life;
+mod memory;
 mod streams;
 mod tenants;
 
