@@ -226,6 +226,24 @@ fn case_111_containers_and_init_fail_clearly(home: &Home) {
     mcp.end(home);
 }
 
+/// Where the template has no runner: one that a user installed is found and started with the
+/// file of the code.
+fn a_runner_is_started(mcp: &Mcp, sandbox: &str, language: &str, code: &str) {
+    let (runner, file) = match language {
+        "typescript" => ("tsx", "main.ts"),
+        "r" => ("Rscript", "main.R"),
+        "javascript" => ("node", "main.js"),
+        other => panic!("every template has {other}"),
+    };
+    mcp.write(sandbox, "shim", "#!/bin/sh\necho $# ${0##*/} ${1##*/}\ncat \"$1\"\n");
+    let install = format!("mkdir -p ~/.local/bin && install shim ~/.local/bin/{runner}");
+    mcp.sh(sandbox, &install).good();
+    let arguments = json!({"sandbox_id": sandbox, "code": code, "language": language});
+    let reply = mcp.call("run_code", arguments);
+    assert_eq!(reply.run().good(), format!("1 {runner} {file}\n{code}"), "{language}");
+    mcp.sh(sandbox, &format!("rm ~/.local/bin/{runner}")).good();
+}
+
 fn languages_of_run_code(home: &Home) {
     let mcp = home.mcp();
     let sandbox = mcp.create();
@@ -247,6 +265,7 @@ fn languages_of_run_code(home: &Home) {
                     || mcp.sh(&sandbox, &format!("command -v {program}")).exit_code != 0,
                 "{language} is there"
             );
+            a_runner_is_started(&mcp, &sandbox, language, code);
         } else {
             assert_eq!(reply.run().good(), "42", "{language}");
         }
