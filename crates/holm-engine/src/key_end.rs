@@ -64,6 +64,12 @@ impl KeyEnds {
 pub struct KeyEnd(Option<watch::Receiver<Option<Refusal>>>);
 
 impl KeyEnd {
+    /// True once the key is refused.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.0.as_ref().is_some_and(|told| told.borrow().is_some())
+    }
+
     /// Resolves with the reason once the key is refused.
     pub async fn refused(&mut self) -> Refusal {
         if let Some(told) = &mut self.0

@@ -300,6 +300,29 @@ fn a_full_house_gives_up_idle_sessions_of_who_has_most() {
 }
 
 #[test]
+fn sessions_of_a_revoked_key_make_room() {
+    run(async {
+        let site = small_house(2).await;
+        let ((id, one), (_, two)) = (site.key().await, site.key().await);
+        let (one, two) = ([("x-api-key", one.as_str())], [("x-api-key", two.as_str())]);
+        for _ in 0..2 {
+            let session = site.session_of(&one, "2025-11-25").await;
+            let headers = [one[0], ("mcp-session-id", session.as_str())];
+            let made = site.post(&headers, call(1, "create_sandbox", json!({}))).await;
+            assert_eq!(made.status, 200);
+        }
+        let begin = || request(1, "initialize", json!({"protocolVersion": "2025-11-25"}));
+        assert_eq!(site.post(&two, begin()).await.status, 503);
+        site.engine.key_revoke(id).await.expect("revoked");
+        // Its end is looked for each second.
+        while site.post(&two, begin()).await.status != 200 {
+            tokio::task::yield_now().await;
+        }
+        reaches(&site.world.alive, 0).await;
+    });
+}
+
+#[test]
 fn an_account_may_have_a_bound_of_its_own() {
     run(async {
         let site = Site::with(|setup| {

@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use holm_engine::{AccountId, Caller, Engine, random_bytes};
+use holm_engine::{AccountId, Caller, Engine, KeyEnd, random_bytes};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -40,8 +40,10 @@ pub struct Sessions {
     engine: Engine,
     default_template: Option<String>,
     rules: SessionRules,
-    table: Mutex<HashMap<String, Arc<Entry>>>,
+    table: Mutex<Table>,
 }
+
+type Table = HashMap<String, Arc<Entry>>;
 
 /// One session.
 pub struct Entry {
@@ -52,6 +54,7 @@ pub struct Entry {
     /// Its running calls.
     pub calls: Arc<Calls>,
     owner: Caller,
+    key_end: KeyEnd,
     usage: Mutex<Usage>,
 }
 
@@ -117,7 +120,8 @@ impl Sessions {
 
     /// Begins one, which belongs to the key of `owner`: nobody else can use it, and it can do
     /// nothing else. Where as many exist as may, an idle one that has made no sandbox is given up
-    /// for an account with less than an equal share; sandboxes are never destroyed for that.
+    /// for an account with less than an equal share; sandboxes are never destroyed for that. Sessions
+    /// of a key that is refused go first.
     ///
     /// # Errors
     /// When there is no room for it.
@@ -127,16 +131,26 @@ impl Sessions {
         let fallback = Revision::R2025_06_18;
         let engine = self.engine.for_caller(owner.clone().in_session(id.clone()));
         let account = owner.account;
+        let key_end = engine.key_end();
         let session = Session::new(engine, self.default_template.clone(), fallback);
         let entry = Arc::new(Entry {
             id: id.clone(),
             session: Arc::new(session),
             calls: Calls::new(MAX_CALLS),
             owner,
+            key_end,
             usage: Mutex::new(Usage { requests: 0, since: Instant::now() }),
         });
         let mut table = self.table();
-        let own = table.values().filter(|entry| entry.owner.account == account).count();
+        let own =
+            |table: &Table| table.values().filter(|entry| entry.owner.account == account).count();
+        if own(&table) >= self.rules.each || table.len() >= self.rules.limit {
+            // Whose key works no more cannot end its sessions, and must not fill the house.
+            for (_, entry) in table.extract_if(|_, entry| entry.key_end.is_refused()) {
+                drop(close(entry, Over::Session));
+            }
+        }
+        let own = own(&table);
         if own >= self.rules.each {
             return Err(NotOpened::Share(self.rules.each));
         }
@@ -218,7 +232,7 @@ impl Sessions {
         }
     }
 
-    fn table(&self) -> MutexGuard<'_, HashMap<String, Arc<Entry>>> {
+    fn table(&self) -> MutexGuard<'_, Table> {
         // Every change under the lock is one call of the map: it is whole even after a panic.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -244,11 +258,7 @@ impl Entry {
 /// Which session makes room for one of an account that has `own`: of those of accounts with more
 /// than an equal share that have no sandbox to lose, the one that is idle for longest. None where
 /// the newcomer has its share.
-fn over_share(
-    table: &HashMap<String, Arc<Entry>>,
-    newcomer: AccountId,
-    own: usize,
-) -> Option<String> {
+fn over_share(table: &Table, newcomer: AccountId, own: usize) -> Option<String> {
     let mut counts = HashMap::from([(newcomer, own)]);
     for entry in table.values().filter(|entry| entry.owner.account != newcomer) {
         *counts.entry(entry.owner.account).or_default() += 1;
