@@ -52,8 +52,9 @@ fn case_55_five_sandboxes_go_on_over_a_crash(home: &Home) {
         made.iter().map(view).collect()
     };
     let before = leases(&serve, &session);
-    // A call is under way.
-    let call = serve.start(&session, "run_command", json!({"command": "sleep 1000"}));
+    // A call is under way. It names its sandbox, so that it extends no lease.
+    let sleep = json!({"command": "sleep 1000", "sandbox_id": made[0]});
+    let call = serve.start(&session, "run_command", sleep);
     for all in [false, true] {
         let helpers = helpers(serve.pid());
         assert!(helpers.len() >= 2, "a keeper and a launcher: {helpers:?}");
