@@ -9,7 +9,7 @@
 //! | none | removed | |
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use holm_runtime::Machine;
@@ -77,14 +77,18 @@ impl Engine {
                 inner.tasks.spawn(discard(id, machine));
             }
         }
-        inner.unsettled.lock().unwrap_or_else(PoisonError::into_inner).extend(unsettled);
+        self.unsettled().extend(unsettled);
         Ok(())
+    }
+
+    fn unsettled(&self) -> MutexGuard<'_, BTreeSet<SandboxId>> {
+        self.inner.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Settles what the start could not, with the sweep.
     pub(crate) fn settle_again(&self) {
-        let lock = || self.inner.unsettled.lock().unwrap_or_else(PoisonError::into_inner);
-        for id in std::mem::take(&mut *lock()) {
+        let unsettled = std::mem::take(&mut *self.unsettled());
+        for id in unsettled {
             let engine = self.clone();
             self.inner.tasks.spawn(async move {
                 match engine.settle_one(id).await {
@@ -92,8 +96,7 @@ impl Engine {
                     Err(error) => {
                         let internal = error.internal.as_deref().unwrap_or_default();
                         tracing::debug!(%id, %error, internal, "still not settled");
-                        let unsettled = &engine.inner.unsettled;
-                        unsettled.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+                        engine.unsettled().insert(id);
                     }
                 }
             });

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
-use holm_store::{Key, KeyStatus};
+use holm_store::{Account, Key, KeyStatus};
 use jiff::Timestamp;
 
 use crate::{Caller, Engine, Error, ErrorKind};
@@ -27,6 +27,17 @@ pub enum Refusal {
 impl Refusal {
     /// Every refusal.
     pub const ALL: [Self; 4] = [Self::Unknown, Self::Expired, Self::Revoked, Self::AccountDisabled];
+
+    /// Why this key opens nothing at `now`, if so. One whose account is gone is as good as disabled.
+    pub(crate) fn of(key: &Key, account: Option<&Account>, now: Timestamp) -> Option<Self> {
+        match key.status(now) {
+            KeyStatus::Revoked => Some(Self::Revoked),
+            KeyStatus::Expired => Some(Self::Expired),
+            KeyStatus::Active => account
+                .is_none_or(|account| account.disabled_at.is_some())
+                .then_some(Self::AccountDisabled),
+        }
+    }
 
     /// Its stable name.
     #[must_use]
@@ -78,12 +89,7 @@ impl Engine {
         };
         let who = (Some(account.id), Some(key.id));
         let now = Timestamp::now();
-        let refusal = match key.status(now) {
-            KeyStatus::Revoked => Some(Refusal::Revoked),
-            KeyStatus::Expired => Some(Refusal::Expired),
-            KeyStatus::Active => account.disabled_at.map(|_| Refusal::AccountDisabled),
-        };
-        if let Some(refusal) = refusal {
+        if let Some(refusal) = Refusal::of(&key, Some(&account), now) {
             return Ok(Err(self.refuse(who, refusal)));
         }
         let caller = Caller {

@@ -151,11 +151,7 @@ impl Engine {
             Err(error) => {
                 capture::cut(&mut result.stdout, NO_ROOM);
                 capture::cut(&mut result.stderr, NO_ROOM);
-                let why = format!("output was cut: {error}");
-                result.note = Some(match result.note.take() {
-                    Some(note) => format!("{note}; {why}"),
-                    None => why,
-                });
+                add_note(result, format!("output was cut: {error}"));
                 Room::default()
             }
         }
@@ -251,6 +247,10 @@ pub(crate) fn note_limits(
              memory limit of {limit} MiB"
         )
     };
+    add_note(result, note);
+}
+
+fn add_note(result: &mut CommandResult, note: String) {
     result.note = Some(match result.note.take() {
         Some(before) => format!("{before}; {note}"),
         None => note,

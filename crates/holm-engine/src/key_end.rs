@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use holm_store::{KeyId, KeyStatus, Owner};
+use holm_store::{KeyId, Owner};
 use jiff::Timestamp;
 use tokio::sync::{Notify, watch};
 
@@ -109,15 +109,8 @@ impl Engine {
         let Some(key) = store.key_get(Owner::Any, id).await? else {
             return Ok(Some(Refusal::Unknown));
         };
-        Ok(match key.status(Timestamp::now()) {
-            KeyStatus::Revoked => Some(Refusal::Revoked),
-            KeyStatus::Expired => Some(Refusal::Expired),
-            KeyStatus::Active => {
-                let account = store.account_get(key.account_id).await?;
-                let disabled = account.is_none_or(|account| account.disabled_at.is_some());
-                disabled.then_some(Refusal::AccountDisabled)
-            }
-        })
+        let account = store.account_get(key.account_id).await?;
+        Ok(Refusal::of(&key, account.as_ref(), Timestamp::now()))
     }
 }
 
