@@ -4,12 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holm_gateway::mcp::Server;
-use holm_gateway::mcp::schema;
-use holm_gateway::mcp::tool::{Hints, Tool};
 use serde_json::{Value, json};
 
 use crate::client::{assert_matches, run};
-use crate::site::{Setup, Site, borrowed, call, command_call, modern, request};
+use crate::site::{Setup, Site, borrowed, broken_tool, call, command_call, modern, request};
 use crate::world::reaches;
 
 const EVENTS: (&str, &str) = ("accept", "application/json, text/event-stream");
@@ -210,19 +208,9 @@ fn case_79_an_id_in_flight_is_not_taken_twice() {
 #[test]
 fn case_91_a_panic_costs_its_own_call_only() {
     run(async {
-        let tool = Tool {
-            name: "broken",
-            hidden_names: &[],
-            title: "Broken",
-            description: "Panics.",
-            hints: Hints::Reads,
-            input: schema::input(&[], &[]),
-            output: schema::output(&[], &[]),
-            makes_default: false,
-            run: |_| Box::pin(async { panic!("wanted by a test") }),
-        };
         let site = Site::with(|setup| {
-            setup.server = Server::with_tools(vec![tool]).progress_every(Duration::from_secs(1));
+            setup.server =
+                Server::with_tools(vec![broken_tool()]).progress_every(Duration::from_secs(1));
         })
         .await;
         let session = site.session().await;

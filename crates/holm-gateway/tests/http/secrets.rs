@@ -4,12 +4,11 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use holm_gateway::mcp::tool::{Hints, Tool};
-use holm_gateway::mcp::{Server, schema};
+use holm_gateway::mcp::Server;
 use serde_json::{Value, json};
 
 use crate::client::run;
-use crate::site::{Site, borrowed, call, modern, request, with_keys};
+use crate::site::{Site, borrowed, broken_tool, call, modern, request, with_keys};
 
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
@@ -35,20 +34,9 @@ fn case_71_no_key_is_in_the_log_or_an_answer_whatever_happens() {
         .finish();
     let _logging = tracing::subscriber::set_default(subscriber);
     run(async {
-        let broken = Tool {
-            name: "broken",
-            hidden_names: &[],
-            title: "Broken",
-            description: "Panics.",
-            hints: Hints::Reads,
-            input: schema::input(&[], &[]),
-            output: schema::output(&[], &[]),
-            makes_default: false,
-            run: |_| Box::pin(async { panic!("wanted by a test") }),
-        };
         let site = Site::with(|setup| {
             with_keys(setup);
-            setup.server = Server::with_tools(vec![broken]);
+            setup.server = Server::with_tools(vec![broken_tool()]);
         })
         .await;
         let (id, key) = site.key().await;

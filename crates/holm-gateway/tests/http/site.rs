@@ -8,9 +8,10 @@ use holm_engine::{Engine, EngineSettings, KeyId, KeyScope, NewAccount, NewKey, R
 use holm_gateway::http::origin::Origins;
 use holm_gateway::http::trace::Collect;
 use holm_gateway::http::{Access, Door, KeyAccess, Limits};
-use holm_gateway::mcp::Server;
 use holm_gateway::mcp::http::KEEP_ALIVE;
 use holm_gateway::mcp::http::sessions::SessionRules;
+use holm_gateway::mcp::tool::{Hints, Tool};
+use holm_gateway::mcp::{Server, schema};
 use holm_gateway::site::SiteOptions;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -207,6 +208,21 @@ pub fn request(id: impl Into<Value>, method: &str, params: Value) -> Value {
 
 pub fn call(id: impl Into<Value>, name: &str, arguments: Value) -> Value {
     request(id, "tools/call", json!({"name": name, "arguments": arguments}))
+}
+
+/// A tool whose handler panics.
+pub fn broken_tool() -> Tool {
+    Tool {
+        name: "broken",
+        hidden_names: &[],
+        title: "Broken",
+        description: "Panics.",
+        hints: Hints::Reads,
+        input: schema::input(&[], &[]),
+        output: schema::output(&[], &[]),
+        makes_default: false,
+        run: |_| Box::pin(async { panic!("wanted by a test") }),
+    }
 }
 
 pub fn command_call(id: impl Into<Value>, command: &str) -> Value {

@@ -88,6 +88,17 @@ impl Owner {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
+
+    /// Kills it alone in round 0, after its launcher in round 1, and before it in round 2.
+    pub fn kill_with(&mut self, launcher: u32, round: usize) {
+        if round == 1 {
+            kill(launcher);
+        }
+        self.kill();
+        if round == 2 {
+            kill(launcher);
+        }
+    }
 }
 
 /// In the child. With a fault it goes on by itself; without one it does a step for every line.
@@ -181,17 +192,7 @@ fn owner_and_launcher() {
         let made = owner.next().unwrap();
         seen.note();
         let theirs = made.split_once(' ').unwrap().1;
-        match round {
-            0 => owner.kill(),
-            1 => {
-                kill(launcher);
-                owner.kill();
-            }
-            _ => {
-                owner.kill();
-                kill(launcher);
-            }
-        }
+        owner.kill_with(launcher, round);
         leftovers::wait_until("the launcher does not end", || !is_alive(launcher));
         assert_eq!(ask(std::path::Path::new(theirs), "ping").unwrap(), "pong");
     }

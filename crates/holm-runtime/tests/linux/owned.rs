@@ -136,17 +136,7 @@ fn ends_with_its_owner() {
         assert_eq!(ask(socket.as_ref(), "ping").unwrap(), "pong");
         let mut seen = Seen::default();
         seen.note();
-        match round {
-            0 => owner.kill(),
-            1 => {
-                kill(launcher);
-                owner.kill();
-            }
-            _ => {
-                owner.kill();
-                kill(launcher);
-            }
-        }
+        owner.kill_with(launcher, round);
         // By what is left of it: nothing else is started.
         seen.assert_none();
     }

@@ -4,6 +4,7 @@ use holm_runtime::{Driver as _, Fault, FaultMode, LinuxDriver, Step, When};
 
 use crate::harness::Test;
 use crate::leftovers;
+use crate::outlive::{is_alive, kill};
 use crate::rig::{Rig, ask, options, spec};
 
 pub const TESTS: &[Test] = &[
@@ -125,11 +126,6 @@ fn launcher_killed_while_running() {
     rig.close();
 }
 
-fn kill(pid: u32) {
-    let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-}
-
 /// What `owner_child` prints when its sandboxes run.
 struct Owner {
     child: std::process::Child,
@@ -184,7 +180,7 @@ fn both_killed_and_swept() {
     kill(owner.child.id());
     owner.child.wait().unwrap();
     // While it dies it is not dead, and not swept.
-    leftovers::wait_until("the launcher lives", || !crate::outlive::is_alive(owner.launcher));
+    leftovers::wait_until("the launcher lives", || !is_alive(owner.launcher));
     let rig = Rig::new(options());
     // The sweep goes on beside the launcher's own work.
     leftovers::wait_for_none(&owner.instance, &[rig.driver.launcher_pid()]);

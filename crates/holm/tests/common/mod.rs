@@ -38,6 +38,18 @@ pub fn at_once<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T
     })
 }
 
+/// Every tool that uses a sandbox, with arguments to which its `sandbox_id` has to be added.
+pub fn uses() -> [(&'static str, Value); 6] {
+    [
+        ("run_command", json!({"command": "true"})),
+        ("run_code", json!({"code": "1"})),
+        ("read_file", json!({"path": "x"})),
+        ("write_file", json!({"path": "x", "content": "y"})),
+        ("list_files", json!({})),
+        ("extend_sandbox", json!({})),
+    ]
+}
+
 /// Makes a test of each named function `fn(&Home)` as root; skipped, and said so, for others.
 macro_rules! as_root {
     ($($name:ident),* $(,)?) => {

@@ -232,14 +232,7 @@ fn case_64_expired_is_said(home: &Home) {
     );
     assert!(said.contains("partial"), "with the partial output: {said}");
     until("it is gone", || mcp.list().is_empty().then_some(()));
-    for (tool, more) in [
-        ("run_command", json!({"command": "true"})),
-        ("run_code", json!({"code": "1"})),
-        ("read_file", json!({"path": "x"})),
-        ("write_file", json!({"path": "x", "content": "y"})),
-        ("list_files", json!({})),
-        ("extend_sandbox", json!({})),
-    ] {
+    for (tool, more) in uses() {
         let mut arguments = more;
         arguments["sandbox_id"] = json!(sandbox);
         let reply = mcp.call(tool, arguments.clone());

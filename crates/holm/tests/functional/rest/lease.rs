@@ -1,7 +1,7 @@
 //! Leases over REST and MCP over HTTP: the same sandbox, and what each of them says about its end.
 
 use super::{Rest, error_is, text_of};
-use crate::common::{Home, Serve, Value, as_root, at_once, json, long, receive, until};
+use crate::common::{Home, Serve, Value, as_root, at_once, json, long, receive, until, uses};
 
 as_root!(case_53_extended_and_alive_or_gone_and_said_so, case_64_an_expiry_is_told_on_every_path,);
 
@@ -137,14 +137,7 @@ fn case_64_an_expiry_is_told_on_every_path(home: &Home) {
     }
     error_is(&receive(sandbox.upload("path=x", 0)), 410, "sandbox_gone");
     error_is(&receive(never.upload("path=x", 0)), 404, "not_found");
-    for (tool, arguments) in [
-        ("run_command", json!({"command": "true"})),
-        ("run_code", json!({"code": "1"})),
-        ("read_file", json!({"path": "x"})),
-        ("write_file", json!({"path": "x", "content": "y"})),
-        ("list_files", json!({})),
-        ("extend_sandbox", json!({})),
-    ] {
+    for (tool, arguments) in uses() {
         let reply = serve.call(&session, tool, with_id(arguments.clone(), &sandbox.id));
         assert_eq!(reply.code(), "sandbox_gone", "{tool}");
         assert!(reply.text().contains("expired"), "{tool}: {}", reply.text());
