@@ -45,7 +45,7 @@ fn check_reference(reference: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_limits(limits: AccountLimits) -> Result<(), Error> {
+fn check_limits(limits: &AccountLimits) -> Result<(), Error> {
     if limits.max_lifetime.is_some_and(|lifetime| lifetime.is_zero()) {
         return Err(Error::invalid(
             "the longest lifetime of an account's sandboxes must be above 0",
@@ -62,7 +62,7 @@ impl Engine {
     pub async fn account_create(&self, request: NewAccount) -> Result<Account, Error> {
         self.caller.needs(KeyScope::Admin)?;
         check_name(&request.name)?;
-        check_limits(request.limits)?;
+        check_limits(&request.limits)?;
         let account = Account::new(AccountId::random()?, request.name);
         let account = Account { limits: request.limits, ..account };
         let id = account.id.to_string();
@@ -102,12 +102,13 @@ impl Engine {
         limits: AccountLimits,
     ) -> Result<Account, Error> {
         self.caller.needs(KeyScope::Admin)?;
-        check_limits(limits)?;
-        let set = self.inner.store.account_set_limits(id, limits).await.map_err(Error::from);
+        check_limits(&limits)?;
         let detail = json!({
             "max_sandboxes": limits.max_sandboxes,
             "max_lifetime_seconds": limits.max_lifetime.map(|lifetime| lifetime.as_secs()),
+            "network": limits.network,
         });
+        let set = self.inner.store.account_set_limits(id, limits).await.map_err(Error::from);
         self.audit_result("account.set_limits", Some(id.to_string()), &set, detail);
         set
     }

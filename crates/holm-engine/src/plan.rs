@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use holm_runtime::SandboxSpec;
-use holm_store::{Account, Idempotency, Record};
+use holm_store::{Account, Idempotency, Record, Traffic};
 use holm_wire::guest::Configure;
 use jiff::Timestamp;
 
@@ -102,6 +102,9 @@ impl Plan {
                 expires_at: None,
                 ended: None,
                 metered_until: None,
+                network: "none".into(),
+                secrets: BTreeMap::new(),
+                traffic: Traffic::default(),
                 adoption: None,
                 version: 0,
             },

@@ -36,10 +36,12 @@ impl Account {
 }
 
 /// Limits of one account. What is not set is the service's default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccountLimits {
     /// Sandboxes that are not over, at once.
     pub max_sandboxes: Option<u32>,
     /// Longest life of a sandbox from ready.
     pub max_lifetime: Option<Duration>,
+    /// What its sandboxes may reach at most. Opaque.
+    pub network: Option<serde_json::Value>,
 }

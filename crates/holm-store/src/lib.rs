@@ -1,5 +1,5 @@
-//! What the service must not forget: accounts, API keys, sandboxes, the ledger, audit events,
-//! webhooks, nodes.
+//! What the service must not forget: accounts, API keys, secrets, sandboxes, the ledger, audit
+//! events, webhooks, nodes.
 //!
 //! [`Store`] is the whole of it, [`SqliteStore`] keeps it in one file without any other service,
 //! [`PostgresStore`] where several nodes share it. Both run the same transactions (`sql/`, one
@@ -30,6 +30,7 @@ mod sql;
 mod sqlite;
 mod state;
 mod store;
+mod vault;
 
 pub use account::{Account, AccountLimits};
 pub use audit::{AuditEvent, DETAIL_MAX, Outcome};
@@ -44,11 +45,12 @@ pub use node::Node;
 pub use outbox::{Completion, Delivery, DeliveryOutcome, Event, OutboxClaim, PAYLOAD_MAX};
 pub use page::{Cursor, CursorError, Owner, PAGE_MAX, Page, PageQuery};
 pub use postgres::{PostgresSettings, PostgresStore};
-pub use record::{IDEMPOTENCY_LIFE, Idempotency, Record, Reservation, Reserved, Totals};
+pub use record::{IDEMPOTENCY_LIFE, Idempotency, Record, Reservation, Reserved, Totals, Traffic};
 pub use size::{Size, SizeName};
 pub use sqlite::SqliteStore;
 pub use state::{EndReason, Ended, SandboxState};
-pub use store::{Accounts, Answer, Audit, Keys, Ledger, Nodes, Outbox, Sandboxes, Store};
+pub use store::{Accounts, Answer, Audit, Keys, Ledger, Nodes, Outbox, Sandboxes, Secrets, Store};
+pub use vault::{Sealer, Secret, SecretText};
 
 /// A boxed future, so that traits with async calls can be objects.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -53,6 +53,13 @@ pub struct Record {
     pub ended: Option<Ended>,
     /// Up to when it has been charged, and was last known to live. Moved by charging only.
     pub metered_until: Option<Timestamp>,
+    /// What it may reach. Opaque.
+    pub network: serde_json::Value,
+    /// Its account's secrets that it may use: the name of each, and the text that stands for it.
+    pub secrets: BTreeMap<String, String>,
+    /// What has gone through its network, as far as it was written down. Moved by
+    /// `sandbox_traffic` only.
+    pub traffic: Traffic,
     /// What the driver needs to find it again after a restart. Opaque.
     pub adoption: Option<serde_json::Value>,
     /// Counts the saves. A save of an older one is refused.
@@ -82,6 +89,35 @@ impl Record {
     #[must_use]
     pub fn cost(&self) -> i64 {
         self.charged_seconds().saturating_mul(self.price_per_second)
+    }
+}
+
+/// Bytes that have gone through sandboxes' networks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// To the world.
+    pub bytes_out: u64,
+    /// From the world.
+    pub bytes_in: u64,
+}
+
+impl Traffic {
+    /// Both together, each up to the end of its numbers.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            bytes_out: self.bytes_out.saturating_add(other.bytes_out),
+            bytes_in: self.bytes_in.saturating_add(other.bytes_in),
+        }
+    }
+
+    /// The larger of each.
+    #[must_use]
+    pub fn at_least(self, other: Self) -> Self {
+        Self {
+            bytes_out: self.bytes_out.max(other.bytes_out),
+            bytes_in: self.bytes_in.max(other.bytes_in),
+        }
     }
 }
 
@@ -138,4 +174,6 @@ pub struct Totals {
     pub ended_seconds: f64,
     /// What all of them were charged so far, in micro-units.
     pub cost: i64,
+    /// What has gone through their networks, as far as it was written down.
+    pub traffic: Traffic,
 }

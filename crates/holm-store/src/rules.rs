@@ -91,6 +91,11 @@ pub(crate) fn due(record: &Record, until: Timestamp) -> Result<Option<Due>, Stor
     Ok(Some(Due { from, to, seconds, amount }))
 }
 
+/// That an account has as many secrets as it may.
+pub(crate) fn secrets_full(limit: u32) -> StoreError {
+    StoreError::invalid(format!("an account has {limit} secrets at most; remove one first"))
+}
+
 /// A balance after `amount` was added.
 pub(crate) fn add_up(balance: i64, amount: i64) -> Result<i64, StoreError> {
     let sum = balance.checked_add(amount);

@@ -1,5 +1,5 @@
-//! The installation's secret, under which API keys are hashed: a file beside the database, never
-//! in it, and only its owner's.
+//! The installation's own secrets, under which API keys are hashed and accounts' secrets sealed:
+//! files beside the database, never in it, and only their owner's.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{Error, ErrorKind, Read as _, Write as _};
@@ -19,29 +19,43 @@ impl KeyHasher {
     /// # Errors
     /// When it cannot be made or read, others may read it, or it is no such secret.
     pub fn from_file(path: &Path) -> Result<Self, Error> {
-        match File::open(path) {
-            Ok(file) => read(file),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                make(path)?;
-                read(File::open(path)?)
-            }
-            Err(error) => Err(error),
+        match file(path, 1)?.as_slice() {
+            [secret] => Ok(Self::new(secret)),
+            _ => Err(invalid("the secret of the API keys is not 32 bytes long")),
         }
     }
 }
 
-fn read(file: File) -> Result<KeyHasher, Error> {
-    let invalid = |what: &str| Err(Error::new(ErrorKind::InvalidData, what));
+fn invalid(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidData, what)
+}
+
+/// The secrets in a file, `most` of them at most, each of 32 bytes; the file is made with one where
+/// it is missing.
+pub(crate) fn file(path: &Path, most: usize) -> Result<Vec<[u8; BYTES]>, Error> {
+    match File::open(path) {
+        Ok(file) => read(file, most),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            make(path)?;
+            read(File::open(path)?, most)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn read(file: File, most: usize) -> Result<Vec<[u8; BYTES]>, Error> {
     let mode = file.metadata()?.permissions().mode();
     if mode & 0o077 != 0 {
-        return invalid("others may read the secret of the API keys; its mode must be 0600");
+        return Err(invalid("others may read this secret; its mode must be 0600"));
     }
-    let mut bytes = Vec::with_capacity(BYTES + 1);
-    file.take(BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    match <[u8; BYTES]>::try_from(bytes) {
-        Ok(secret) => Ok(KeyHasher::new(&secret)),
-        Err(_) => invalid("the secret of the API keys is not 32 bytes long"),
+    let most = BYTES * most;
+    let mut bytes = Vec::with_capacity(most + 1);
+    file.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    let (secrets, rest) = bytes.as_chunks::<BYTES>();
+    if secrets.is_empty() || !rest.is_empty() || bytes.len() > most {
+        return Err(invalid("this secret is not of 32 bytes"));
     }
+    Ok(secrets.to_vec())
 }
 
 /// Writes a new one beside `path` and gives it its name when it is whole; whoever is first wins.

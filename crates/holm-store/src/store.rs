@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::{
     Account, AccountId, AccountLimits, AuditEvent, BoxFuture, Charged, Completion, Credit,
     Delivery, Entry, Event, Key, KeyHash, KeyId, LedgerCheck, Node, NodeId, OutboxClaim, Owner,
-    Page, PageQuery, Record, Reservation, Reserved, SandboxId, StoreError, Totals,
+    Page, PageQuery, Record, Reservation, Reserved, SandboxId, Secret, StoreError, Totals, Traffic,
 };
 
 /// What every call answers.
@@ -16,7 +16,7 @@ pub type Answer<T> = BoxFuture<'static, Result<T, StoreError>>;
 
 /// Everything that the service must not forget.
 pub trait Store:
-    Accounts + Keys + Sandboxes + Ledger + Audit + Outbox + Nodes + Send + Sync + 'static
+    Accounts + Keys + Sandboxes + Secrets + Ledger + Audit + Outbox + Nodes + Send + Sync + 'static
 {
     /// Whether the database answers.
     fn ping(&self) -> Answer<()>;
@@ -72,11 +72,14 @@ pub trait Sandboxes {
     /// idempotency key is free again. Only one that is still provisioning; else false. `events` are
     /// recorded with it.
     fn sandbox_forget(&self, id: SandboxId, events: Vec<Event>) -> Answer<bool>;
-    /// Writes name, labels, state, times and adoption of a record, and answers it with its new
+    /// Writes name, labels, state, times, network and adoption of a record, and answers it with its new
     /// version; the rest of a record never changes. The state is the recorded one or follows from
     /// it by an arrow; `ready_at` and `ended` are set once. One that ends is charged up to its
     /// end in the same transaction. `events` are recorded with it.
     fn sandbox_save(&self, record: Record, events: Vec<Event>) -> Answer<Record>;
+    /// Writes down what has gone through its network so far. Sums never go down, and the record's
+    /// version stays: nothing else depends on them.
+    fn sandbox_traffic(&self, id: SandboxId, traffic: Traffic) -> Answer<()>;
     /// One of them; also an ended one.
     fn sandbox_get(&self, owner: Owner, id: SandboxId) -> Answer<Option<Record>>;
     /// Newest first; those that are over only where wanted.
@@ -92,6 +95,21 @@ pub trait Sandboxes {
     fn sandbox_alive(&self, owner: Owner) -> Answer<u64>;
     /// Sums.
     fn sandbox_totals(&self, owner: Owner) -> Answer<Totals>;
+}
+
+/// Secrets of accounts, sealed.
+pub trait Secrets {
+    /// Puts one in the place of the one of that name, or adds it while the account has fewer than
+    /// `limit`. True when it was added. What was there keeps the moment at which it was made.
+    fn secret_put(&self, secret: Secret, limit: u32) -> Answer<bool>;
+    /// All of an account, by name.
+    fn secret_list(&self, id: AccountId) -> Answer<Vec<Secret>>;
+    /// Removes one; false where there is none.
+    fn secret_delete(&self, id: AccountId, name: String) -> Answer<bool>;
+    /// Puts `sealed` in the place of what `old` has, unless that was changed meanwhile.
+    fn secret_reseal(&self, old: Secret, sealed: Vec<u8>) -> Answer<bool>;
+    /// Those of all accounts.
+    fn secret_all(&self) -> Answer<Vec<Secret>>;
 }
 
 /// Money.

@@ -17,8 +17,8 @@ fn lifetime(seconds: u64) -> CreateSandbox {
 #[tokio::test(start_paused = true)]
 async fn an_account_has_its_own_longest_lifetime() {
     let service = Service::new();
-    let limits =
-        AccountLimits { max_sandboxes: None, max_lifetime: Some(Duration::from_secs(600)) };
+    let max_lifetime = Some(Duration::from_secs(600));
+    let limits = AccountLimits { max_lifetime, ..AccountLimits::default() };
     let user = service.user(service.account_with(limits).await).await;
     let error = user.sandbox_create(lifetime(601)).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidArgument);

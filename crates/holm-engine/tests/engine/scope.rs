@@ -140,7 +140,7 @@ async fn every_call_but_get(engine: &Engine, id: &SandboxId) -> Vec<(&'static st
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn case_68_an_accounts_limit_holds_under_parallel_creates() {
     let service = Service::new();
-    let limits = AccountLimits { max_sandboxes: Some(5), max_lifetime: None };
+    let limits = AccountLimits { max_sandboxes: Some(5), ..AccountLimits::default() };
     let account = service.account_with(limits).await;
     let user = service.user(account).await;
     let (_, other) = service.tenant().await;

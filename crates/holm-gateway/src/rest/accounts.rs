@@ -259,6 +259,7 @@ async fn create(
     let limits = AccountLimits {
         max_sandboxes: max_sandboxes.and_then(|count| u32::try_from(count.0).ok()),
         max_lifetime: max_lifetime_minutes.map(|life| Duration::from_secs(life.0 * 60)),
+        network: None,
     };
     Ok(Made(call.engine.account_create(NewAccount { name, limits }).await?.into()))
 }

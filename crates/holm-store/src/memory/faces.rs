@@ -9,7 +9,7 @@ use crate::{
     Account, AccountId, AccountLimits, Accounts, Answer, Audit, AuditEvent, BoxFuture, Charged,
     Completion, Credit, Delivery, Entry, Event, Key, KeyHash, KeyId, Keys, Ledger, LedgerCheck,
     Node, NodeId, Nodes, Outbox, OutboxClaim, Owner, Page, PageQuery, Record, Reservation,
-    Reserved, SandboxId, Sandboxes, Store, Totals, rules,
+    Reserved, SandboxId, Sandboxes, Secret, Secrets, Store, Totals, Traffic, rules,
 };
 
 impl Store for MemoryStore {
@@ -96,6 +96,10 @@ impl Sandboxes for MemoryStore {
         self.call(|tables| tables.sandbox_save(record, events))
     }
 
+    fn sandbox_traffic(&self, id: SandboxId, traffic: Traffic) -> Answer<()> {
+        self.call(move |tables| tables.sandboxes.traffic(id, traffic))
+    }
+
     fn sandbox_get(&self, owner: Owner, id: SandboxId) -> Answer<Option<Record>> {
         self.call(move |tables| Ok(tables.sandboxes.seen_by(owner, id).cloned()))
     }
@@ -119,6 +123,28 @@ impl Sandboxes for MemoryStore {
 
     fn sandbox_totals(&self, owner: Owner) -> Answer<Totals> {
         self.call(move |tables| Ok(tables.sandboxes.totals(owner)))
+    }
+}
+
+impl Secrets for MemoryStore {
+    fn secret_put(&self, secret: Secret, limit: u32) -> Answer<bool> {
+        self.call(move |tables| tables.secret_put(secret, limit))
+    }
+
+    fn secret_list(&self, id: AccountId) -> Answer<Vec<Secret>> {
+        self.call(move |tables| Ok(tables.secrets.list(id)))
+    }
+
+    fn secret_delete(&self, id: AccountId, name: String) -> Answer<bool> {
+        self.call(move |tables| Ok(tables.secrets.delete(id, name)))
+    }
+
+    fn secret_reseal(&self, old: Secret, sealed: Vec<u8>) -> Answer<bool> {
+        self.call(move |tables| Ok(tables.secrets.reseal(&old, sealed)))
+    }
+
+    fn secret_all(&self) -> Answer<Vec<Secret>> {
+        self.call(|tables| Ok(tables.secrets.all()))
     }
 }
 

@@ -14,6 +14,7 @@ mod outbox;
 mod page;
 mod reserve;
 mod sandbox;
+mod secret;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,6 +37,7 @@ struct Tables {
     accounts: account::Table,
     keys: key::Table,
     sandboxes: sandbox::Table,
+    secrets: secret::Table,
     ledger: ledger::Table,
     audit: audit::Table,
     outbox: outbox::Table,

@@ -2,7 +2,8 @@
 
 use super::{Tables, micros};
 use crate::{
-    AccountId, IDEMPOTENCY_LIFE, Idempotency, Record, Reservation, Reserved, StoreError, rules,
+    AccountId, IDEMPOTENCY_LIFE, Idempotency, Record, Reservation, Reserved, StoreError, Traffic,
+    rules,
 };
 
 impl Tables {
@@ -76,6 +77,7 @@ fn stored(mut record: Record) -> Record {
     record.created_at = micros(record.created_at);
     record.expires_at = record.expires_at.map(micros);
     record.metered_until = None;
+    record.traffic = Traffic::default();
     record.version = 1;
     record
 }

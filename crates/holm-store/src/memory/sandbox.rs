@@ -8,7 +8,7 @@ use super::page::{is_after, page};
 use super::{Tables, micros};
 use crate::{
     AccountId, Cursor, Ended, Event, Idempotency, NodeId, Owner, Page, PageQuery, Record,
-    SandboxId, StoreError, Totals, rules,
+    SandboxId, StoreError, Totals, Traffic, rules,
 };
 
 #[derive(Default)]
@@ -49,6 +49,7 @@ impl Tables {
         saved.expires_at = new.expires_at.map(micros);
         saved.ended = new.ended.map(|end| Ended { at: micros(end.at), ..end });
         saved.adoption = new.adoption;
+        saved.network = new.network;
         saved.metered_until = saved.metered_until.or(saved.ready_at);
         saved.version += 1;
         self.check_events(&events)?;
@@ -149,6 +150,17 @@ impl Table {
         true
     }
 
+    pub fn traffic(&mut self, id: SandboxId, traffic: Traffic) -> Result<(), StoreError> {
+        let record = self.records.get_mut(&id);
+        let record = record.ok_or_else(|| StoreError::unknown("sandbox", &id))?;
+        let before = record.traffic;
+        record.traffic = before.at_least(traffic);
+        let totals = self.totals.entry(record.account_id).or_default();
+        totals.traffic.bytes_out += record.traffic.bytes_out - before.bytes_out;
+        totals.traffic.bytes_in += record.traffic.bytes_in - before.bytes_in;
+        Ok(())
+    }
+
     /// Moves the mark up to which it is charged.
     pub fn mark(&mut self, id: SandboxId, until: Timestamp) {
         if let Some(record) = self.records.get_mut(&id) {
@@ -199,6 +211,7 @@ impl Table {
             sum.sandboxes += totals.sandboxes;
             sum.ended_seconds += totals.ended_seconds;
             sum.cost = sum.cost.saturating_add(totals.cost);
+            sum.traffic = sum.traffic.plus(totals.traffic);
         }
         sum
     }

@@ -7,8 +7,10 @@ use super::tx::failed;
 use crate::StoreError;
 use crate::migrate::{FOUND, Migration, TABLE, missing};
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { name: "initial", sql: include_str!("migrations/0001_initial.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { name: "initial", sql: include_str!("migrations/0001_initial.sql") },
+    Migration { name: "network", sql: include_str!("migrations/0002_network.sql") },
+];
 
 /// One migrator at a time, per database. The number is `holm` in ASCII.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(1752132717)";

@@ -5,12 +5,13 @@ use jiff::Timestamp;
 use super::Mode::{Read, Write};
 use super::{
     Backend, account, audit, call, charge, key, ledger, node, outbox, query_int, reserve, sandbox,
+    secret,
 };
 use crate::{
     Account, AccountId, AccountLimits, Accounts, Answer, Audit, AuditEvent, BoxFuture, Charged,
     Completion, Credit, Delivery, Entry, Event, Key, KeyHash, KeyId, Keys, Ledger, LedgerCheck,
     Node, NodeId, Nodes, Outbox, OutboxClaim, Owner, Page, PageQuery, Record, Reservation,
-    Reserved, SandboxId, Sandboxes, Store, Totals, rules,
+    Reserved, SandboxId, Sandboxes, Secret, Secrets, Store, Totals, Traffic, rules,
 };
 
 impl<B: Backend> Store for B {
@@ -40,7 +41,7 @@ impl<B: Backend> Accounts for B {
 
     fn account_set_limits(&self, id: AccountId, limits: AccountLimits) -> Answer<Account> {
         call(self, Write, (id, limits), |tx, (id, limits)| {
-            Box::pin(account::set_limits(tx, *id, *limits))
+            Box::pin(account::set_limits(tx, *id, limits))
         })
     }
 
@@ -103,6 +104,12 @@ impl<B: Backend> Sandboxes for B {
         })
     }
 
+    fn sandbox_traffic(&self, id: SandboxId, traffic: Traffic) -> Answer<()> {
+        call(self, Write, (id, traffic), |tx, (id, traffic)| {
+            Box::pin(sandbox::traffic(tx, *id, *traffic))
+        })
+    }
+
     fn sandbox_get(&self, owner: Owner, id: SandboxId) -> Answer<Option<Record>> {
         call(self, Read, (owner, id), |tx, (owner, id)| Box::pin(sandbox::get(tx, *owner, *id)))
     }
@@ -128,6 +135,32 @@ impl<B: Backend> Sandboxes for B {
 
     fn sandbox_totals(&self, owner: Owner) -> Answer<Totals> {
         call(self, Read, owner, |tx, owner| Box::pin(sandbox::totals(tx, *owner)))
+    }
+}
+
+impl<B: Backend> Secrets for B {
+    fn secret_put(&self, secret: Secret, limit: u32) -> Answer<bool> {
+        call(self, Write, (secret, limit), |tx, (secret, limit)| {
+            Box::pin(secret::put(tx, secret, *limit))
+        })
+    }
+
+    fn secret_list(&self, id: AccountId) -> Answer<Vec<Secret>> {
+        call(self, Read, id, |tx, id| Box::pin(secret::list(tx, *id)))
+    }
+
+    fn secret_delete(&self, id: AccountId, name: String) -> Answer<bool> {
+        call(self, Write, (id, name), |tx, (id, name)| Box::pin(secret::delete(tx, *id, name)))
+    }
+
+    fn secret_reseal(&self, old: Secret, sealed: Vec<u8>) -> Answer<bool> {
+        call(self, Write, (old, sealed), |tx, (old, sealed)| {
+            Box::pin(secret::reseal(tx, old, sealed))
+        })
+    }
+
+    fn secret_all(&self) -> Answer<Vec<Secret>> {
+        call(self, Read, (), |tx, ()| Box::pin(secret::all(tx)))
     }
 }
 

@@ -62,7 +62,8 @@ pub(super) async fn by_hash(
 ) -> Result<Option<(Key, Account)>, StoreError> {
     const SELECT: &str = "SELECT k.id, k.account_id, k.name, k.prefix, k.scopes, k.created_at,
          k.expires_at, k.last_used_at, k.revoked_at,
-         a.id, a.name, a.created_at, a.max_sandboxes, a.max_lifetime, a.disabled_at
+         a.id, a.name, a.created_at, a.max_sandboxes, a.max_lifetime, a.network,
+         a.disabled_at
          FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.hash = ?1";
     let Some(row) = query_one(tx, SELECT, args![hash.0]).await? else { return Ok(None) };
     let mut row = row.reader();

@@ -16,6 +16,7 @@ mod outbox;
 mod reserve;
 mod row;
 mod sandbox;
+mod secret;
 mod value;
 
 use std::sync::Arc;

@@ -53,9 +53,10 @@ async fn alive_on(tx: &mut dyn Tx, record: &Record) -> Result<i64, StoreError> {
 async fn insert(tx: &mut dyn Tx, record: &Record) -> Result<(), StoreError> {
     const INSERT: &str = "INSERT INTO sandboxes (id, account_id, node_id, key_id, session, name,
          template, size, vcpus, memory_mb, disk_mb, disk_inodes, max_processes, vcpus_asked,
-         metadata, lifetime, price_per_second, state, created_at, expires_at, adoption, version)
+         metadata, lifetime, price_per_second, state, created_at, expires_at, adoption, network,
+         secrets, version)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
-         ?19, ?20, ?21, 1) ON CONFLICT DO NOTHING";
+         ?19, ?20, ?21, ?22, ?23, 1) ON CONFLICT DO NOTHING";
     let given = record.given;
     let values = args![
         record.id,
@@ -72,13 +73,15 @@ async fn insert(tx: &mut dyn Tx, record: &Record) -> Result<(), StoreError> {
         given.disk_inodes,
         given.max_processes,
         record.vcpus_asked,
-        sandbox::metadata_text(record)?,
+        sandbox::json_text(&record.metadata)?,
         record.lifetime,
         record.price_per_second,
         record.state,
         record.created_at,
         record.expires_at,
-        record.adoption.as_ref()
+        record.adoption.as_ref(),
+        &record.network,
+        sandbox::json_text(&record.secrets)?
     ];
     if tx.execute(INSERT, values).await? == 0 {
         return Err(StoreError::exists("sandbox", &record.id));

@@ -60,6 +60,17 @@ impl Reader {
         self.text_or()?.ok_or_else(|| self.wrong("is empty"))
     }
 
+    pub fn bytes(&mut self) -> Result<Vec<u8>, StoreError> {
+        match self.next()? {
+            Value::Blob(bytes) => Ok(bytes),
+            _ => Err(self.wrong("is not bytes")),
+        }
+    }
+
+    pub fn bool(&mut self) -> Result<bool, StoreError> {
+        self.int().map(|number| number != 0)
+    }
+
     /// A number of another type.
     pub fn number<T: TryFrom<i64>>(&mut self) -> Result<T, StoreError> {
         let number = self.int()?;

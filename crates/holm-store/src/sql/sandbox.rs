@@ -1,11 +1,13 @@
 //! Sandboxes: reading and saving records. Taking a place is in `reserve`.
 
+use std::collections::BTreeMap;
+
 use super::{
     Reader, Tx, account, args, charge, for_owner, outbox, owned, place, query_int, query_one,
 };
 use crate::{
     Cursor, EndReason, Ended, Event, NodeId, Owner, Page, PageQuery, Record, SandboxId,
-    SandboxState, Size, SizeName, StoreError, Totals, rules,
+    SandboxState, Size, SizeName, StoreError, Totals, Traffic, rules,
 };
 
 /// A statement that selects whole records, as [`read`] reads them.
@@ -15,7 +17,8 @@ macro_rules! select {
             "SELECT id, account_id, node_id, key_id, session, name, template, size, vcpus, \
              memory_mb, disk_mb, disk_inodes, max_processes, vcpus_asked, metadata, lifetime, \
              price_per_second, state, created_at, ready_at, expires_at, ended_reason, ended_at, \
-             metered_until, adoption, version FROM sandboxes ",
+             metered_until, network, secrets, bytes_out, bytes_in, adoption, version \
+             FROM sandboxes ",
             $rest
         )
     };
@@ -48,6 +51,9 @@ pub(super) fn read(row: &mut Reader) -> Result<Record, StoreError> {
         expires_at: row.time_or()?,
         ended: read_ended(row)?,
         metered_until: row.time_or()?,
+        network: row.json()?,
+        secrets: row.json()?,
+        traffic: Traffic { bytes_out: row.number()?, bytes_in: row.number()? },
         adoption: row.json_or()?,
         version: row.int()?,
     })
@@ -104,7 +110,7 @@ pub(super) async fn save(
 ) -> Result<Record, StoreError> {
     const UPDATE: &str = "UPDATE sandboxes SET name = ?2, metadata = ?3, state = ?4,
          ready_at = ?5, expires_at = ?6, ended_reason = ?7, ended_at = ?8, adoption = ?9,
-         metered_until = COALESCE(metered_until, ?5), version = version + 1
+         network = ?10, metered_until = COALESCE(metered_until, ?5), version = version + 1
          WHERE id = ?1";
     if record.ended.is_some() {
         // The last charge moves money: the account comes before the sandbox, as everywhere.
@@ -116,13 +122,14 @@ pub(super) async fn save(
     let values = args![
         record.id,
         record.name.as_deref(),
-        metadata_text(record)?,
+        json_text(&record.metadata)?,
         record.state,
         record.ready_at,
         record.expires_at,
         record.ended.map(|ended| ended.reason),
         record.ended.map(|ended| ended.at),
-        record.adoption.as_ref()
+        record.adoption.as_ref(),
+        &record.network
     ];
     tx.execute(UPDATE, values).await?;
     if let (None, Some(ended)) = (old.ended, record.ended) {
@@ -132,9 +139,22 @@ pub(super) async fn save(
     get_there(tx, record.id).await
 }
 
-pub(super) fn metadata_text(record: &Record) -> Result<String, StoreError> {
-    serde_json::to_string(&record.metadata)
-        .map_err(|error| StoreError::database("write labels as JSON", error))
+pub(super) fn json_text(texts: &BTreeMap<String, String>) -> Result<String, StoreError> {
+    serde_json::to_string(texts).map_err(|error| StoreError::database("write texts as JSON", error))
+}
+
+pub(super) async fn traffic(
+    tx: &mut dyn Tx,
+    id: SandboxId,
+    traffic: Traffic,
+) -> Result<(), StoreError> {
+    const UPDATE: &str = "UPDATE sandboxes SET
+         bytes_out = CASE WHEN bytes_out < ?2 THEN ?2 ELSE bytes_out END,
+         bytes_in = CASE WHEN bytes_in < ?3 THEN ?3 ELSE bytes_in END WHERE id = ?1";
+    match tx.execute(UPDATE, args![id, traffic.bytes_out, traffic.bytes_in]).await? {
+        0 => Err(StoreError::unknown("sandbox", &id)),
+        _ => Ok(()),
+    }
 }
 
 pub(super) async fn list(
@@ -183,7 +203,8 @@ pub(super) async fn totals(tx: &mut dyn Tx, owner: Owner) -> Result<Totals, Stor
         "SELECT COUNT(*), CAST(COALESCE(SUM(CASE
              WHEN state IN ('deleted', 'failed') AND ended_at > ready_at
              THEN ended_at - ready_at ELSE 0 END), 0) AS BIGINT),
-         CAST(COALESCE(SUM((metered_until - ready_at) / 1000000 * price_per_second), 0) AS BIGINT)
+         CAST(COALESCE(SUM((metered_until - ready_at) / 1000000 * price_per_second), 0) AS BIGINT),
+         CAST(COALESCE(SUM(bytes_out), 0) AS BIGINT), CAST(COALESCE(SUM(bytes_in), 0) AS BIGINT)
          FROM sandboxes WHERE",
         "AND ready_at IS NOT NULL"
     );
@@ -192,5 +213,7 @@ pub(super) async fn totals(tx: &mut dyn Tx, owner: Owner) -> Result<Totals, Stor
     let mut row = row.ok_or_else(|| StoreError::corrupt("no sums"))?.reader();
     let sandboxes = row.number()?;
     let ended_seconds = row.duration()?.as_secs_f64();
-    Ok(Totals { sandboxes, ended_seconds, cost: row.int()? })
+    let cost = row.int()?;
+    let traffic = Traffic { bytes_out: row.number()?, bytes_in: row.number()? };
+    Ok(Totals { sandboxes, ended_seconds, cost, traffic })
 }

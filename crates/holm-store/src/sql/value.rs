@@ -84,6 +84,19 @@ impl From<&serde_json::Value> for Value {
     }
 }
 
+impl From<&[u8]> for Value {
+    fn from(bytes: &[u8]) -> Self {
+        Self::Blob(bytes.to_vec())
+    }
+}
+
+impl From<bool> for Value {
+    /// As a number, which both databases have.
+    fn from(yes: bool) -> Self {
+        Self::Int(yes.into())
+    }
+}
+
 impl From<[u8; 32]> for Value {
     fn from(bytes: [u8; 32]) -> Self {
         Self::Blob(bytes.to_vec())

@@ -20,8 +20,10 @@ use crate::{BoxFuture, StoreError};
 use connect::{Place, Purpose};
 use worker::{Typed, Worker};
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { name: "initial", sql: include_str!("migrations/0001_initial.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { name: "initial", sql: include_str!("migrations/0001_initial.sql") },
+    Migration { name: "network", sql: include_str!("migrations/0002_network.sql") },
+];
 
 /// A store in one SQLite file.
 #[derive(Debug, Clone)]

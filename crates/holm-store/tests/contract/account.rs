@@ -23,14 +23,19 @@ async fn what_is_created_reads_back(bed: &Bed) {
 async fn limits_and_disabling(bed: &Bed) {
     let store = &bed.store;
     let id = account(&**store).await;
-    let limits =
-        AccountLimits { max_sandboxes: Some(0), max_lifetime: Some(Duration::from_secs(3600)) };
-    assert_eq!(store.account_set_limits(id, limits).await.unwrap().limits, limits);
+    let limits = AccountLimits {
+        max_sandboxes: Some(0),
+        max_lifetime: Some(Duration::from_secs(3600)),
+        network: Some(serde_json::json!({"mode": "allow", "allow": ["pypi.org:443"]})),
+    };
+    assert_eq!(store.account_set_limits(id, limits.clone()).await.unwrap().limits, limits);
     let disabled = store.account_set_disabled(id, Some(at(9))).await.unwrap();
-    assert_eq!((disabled.disabled_at, disabled.limits), (Some(at(9)), limits));
+    assert_eq!((disabled.disabled_at, disabled.limits), (Some(at(9)), limits.clone()));
     assert_eq!(store.account_set_disabled(id, None).await.unwrap().disabled_at, None);
     let nobody = AccountId::random().unwrap();
     assert_eq!(kind(&store.account_set_limits(nobody, limits).await), "Unknown");
+    let none = AccountLimits::default();
+    assert_eq!(store.account_set_limits(id, none.clone()).await.unwrap().limits, none);
     assert_eq!(kind(&store.account_set_disabled(nobody, None).await), "Unknown");
 }
 

@@ -19,6 +19,7 @@ mod race;
 mod reserve;
 mod sandbox;
 mod schema;
+mod secret;
 mod server;
 mod support;
 mod tls;

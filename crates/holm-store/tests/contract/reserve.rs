@@ -27,7 +27,7 @@ async fn what_is_reserved_reads_back(bed: &Bed) {
 async fn places_of_an_account(bed: &Bed) {
     let store = &bed.store;
     let place = both(&**store).await;
-    let limits = AccountLimits { max_sandboxes: Some(2), max_lifetime: None };
+    let limits = AccountLimits { max_sandboxes: Some(2), ..AccountLimits::default() };
     store.account_set_limits(place.0, limits).await.unwrap();
     let first = running(&**store, record(place), 0).await;
     reserve(&**store, record(place)).await;

@@ -1,6 +1,6 @@
 //! Records of sandboxes.
 
-use holm_store::{EndReason, Ended, Owner, PageQuery, SandboxId, SandboxState};
+use holm_store::{EndReason, Ended, Owner, PageQuery, SandboxId, SandboxState, Traffic};
 
 use crate::support::{
     Bed, account, at, both, contract, end, ending, event, kind, node, ready, record, reserve,
@@ -9,7 +9,7 @@ use crate::support::{
 
 contract! {
     a_save_writes_what_may_change every_arrow_and_no_other an_old_copy_is_refused
-    what_is_set_once_stays a_foreign_sandbox_looks_missing lists_and_pages adoption_list sums
+    what_is_set_once_stays traffic_only_grows a_foreign_sandbox_looks_missing lists_and_pages adoption_list sums
 }
 
 async fn a_save_writes_what_may_change(bed: &Bed) {
@@ -18,6 +18,7 @@ async fn a_save_writes_what_may_change(bed: &Bed) {
     let mut wanted = ready(reserve(&**store, record(place)).await, 3);
     wanted.adoption = Some(serde_json::json!({"pid": 12, "start": 99, "socket": "/run/x"}));
     wanted.name = None;
+    wanted.network = serde_json::json!("none");
     wanted.metadata.clear();
     let told = event(place.0, "http://hook");
     let saved = store.sandbox_save(wanted.clone(), vec![told.clone()]).await.unwrap();
@@ -30,11 +31,39 @@ async fn a_save_writes_what_may_change(bed: &Bed) {
     odd.price_per_second = 1_000_000;
     odd.account_id = account(&**store).await;
     odd.metered_until = None;
+    odd.secrets.clear();
+    odd.traffic = Traffic { bytes_out: 9, bytes_in: 9 };
     let again = store.sandbox_save(odd, vec![]).await.unwrap();
     wanted.version = 3;
     assert_eq!(again, wanted);
     let nobody = record(place);
     assert_eq!(kind(&store.sandbox_save(nobody, vec![]).await), "Unknown");
+}
+
+async fn traffic_only_grows(bed: &Bed) {
+    let store = &bed.store;
+    let place = both(&**store).await;
+    let traffic = |bytes_out, bytes_in| Traffic { bytes_out, bytes_in };
+    let one = running(&**store, record(place), 0).await;
+    let other = running(&**store, record(place), 0).await;
+    let mut seen = Vec::new();
+    for (id, so_far) in
+        [(one.id, traffic(5, 7)), (one.id, traffic(9, 6)), (other.id, traffic(1, 1 << 40))]
+    {
+        store.sandbox_traffic(id, so_far).await.unwrap();
+        let found = store.sandbox_get(Owner::Any, id).await.unwrap().unwrap();
+        seen.push((found.traffic, found.version));
+    }
+    assert_eq!(seen, [(traffic(5, 7), 2), (traffic(9, 7), 2), (traffic(1, 1 << 40), 2)]);
+    // It counts from the beginning, and on when it is over.
+    let sums = || async { store.sandbox_totals(Owner::Any).await.unwrap().traffic };
+    assert_eq!(sums().await, traffic(10, 7 + (1 << 40)));
+    end(&**store, one, EndReason::Destroyed, 9).await;
+    assert_eq!(sums().await, traffic(10, 7 + (1 << 40)));
+    let foreign = Owner::Account(account(&**store).await);
+    assert_eq!(store.sandbox_totals(foreign).await.unwrap().traffic, traffic(0, 0));
+    let nobody = SandboxId::random().unwrap();
+    assert_eq!(kind(&store.sandbox_traffic(nobody, traffic(1, 1)).await), "Unknown");
 }
 
 async fn every_arrow_and_no_other(bed: &Bed) {

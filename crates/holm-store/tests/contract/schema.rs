@@ -1,6 +1,6 @@
 //! The database's format, and what it refuses by itself.
 
-use holm_store::{EndReason, PageQuery};
+use holm_store::{AccountId, EndReason, NodeId, Owner, PageQuery, SandboxId, Traffic};
 use tokio::task::JoinSet;
 
 use crate::support::{
@@ -8,7 +8,8 @@ use crate::support::{
 };
 
 contract! { on_disk:
-    what_is_written_stays many_starts_are_one_migration a_newer_database_is_refused
+    what_is_written_stays many_starts_are_one_migration
+    a_database_from_before_is_brought_up_to_date a_newer_database_is_refused
     the_ledger_and_the_audit_log_only_grow an_entry_must_follow_the_last a_closed_store_says_so
     no_key_is_stored
 }
@@ -46,6 +47,44 @@ async fn many_starts_are_one_migration(bed: &Bed) {
         });
     }
     assert_eq!(set.join_all().await, [0; 8]);
+}
+
+async fn a_database_from_before_is_brought_up_to_date(bed: &Bed) {
+    bed.store.close().await;
+    let (place, initial) = match &bed.place {
+        Place::File(path) => (
+            Place::File(path.with_extension("old")),
+            include_str!("../../src/sqlite/migrations/0001_initial.sql"),
+        ),
+        Place::Url(_) => {
+            let raw = bed.place.raw("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
+            raw.await.unwrap();
+            (bed.place.clone(), include_str!("../../src/postgres/migrations/0001_initial.sql"))
+        }
+        Place::Memory | Place::Maps => unreachable!("memory has no past"),
+    };
+    let (account, node) = (AccountId::random().unwrap(), NodeId::random().unwrap());
+    let id = SandboxId::random().unwrap();
+    place.raw(initial).await.unwrap();
+    let rows = format!(
+        "CREATE TABLE holm_schema (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL,
+             applied_at BIGINT NOT NULL);
+         INSERT INTO holm_schema VALUES (1, 'initial', 0);
+         INSERT INTO accounts VALUES ('{account}', 'a', 0, 3, NULL, NULL);
+         INSERT INTO nodes VALUES ('{node}', 'b', 0);
+         INSERT INTO sandboxes VALUES ('{id}', '{account}', '{node}', NULL, NULL, NULL, 'host',
+             'small', 2, 4096, 8192, 1000, 100, 2, '{{}}', 900, 0, 'running', 0, 1, 2, NULL,
+             NULL, 1, NULL, 2);"
+    );
+    place.raw(&rows).await.unwrap();
+    let store = place.open().await.unwrap();
+    let found = store.sandbox_get(Owner::Any, id).await.unwrap().unwrap();
+    assert_eq!(found.network, serde_json::json!("none"), "it had loopback only");
+    assert_eq!((found.secrets.len(), found.traffic), (0, Traffic::default()));
+    let limits = store.account_get(account).await.unwrap().unwrap().limits;
+    assert_eq!((limits.max_sandboxes, limits.network), (Some(3), None));
+    assert_eq!(store.secret_list(account).await.unwrap(), []);
+    store.close().await;
 }
 
 async fn a_newer_database_is_refused(bed: &Bed) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use holm_store::{
     Account, AccountId, Credit, EndReason, Ended, EntryKind, Event, EventId, Key, KeyHash,
     KeyHasher, KeyId, KeyScope, KeyText, Node, NodeId, Record, Reservation, Reserved, SandboxId,
-    SandboxState, Size, SizeName, Store, StoreError,
+    SandboxState, Size, SizeName, Store, StoreError, Traffic,
 };
 use jiff::Timestamp;
 
@@ -75,6 +75,9 @@ pub fn record((account_id, node_id): (AccountId, NodeId)) -> Record {
         expires_at: None,
         ended: None,
         metered_until: None,
+        network: serde_json::json!({"mode": "open", "deny": ["*.example.com"]}),
+        secrets: BTreeMap::from([("TOKEN".to_owned(), "holm_ph_1".to_owned())]),
+        traffic: Traffic::default(),
         adoption: None,
         version: 0,
     }

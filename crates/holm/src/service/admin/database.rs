@@ -77,8 +77,11 @@ impl Database {
     }
 
     pub(super) async fn account_create(&self, new: NewAccount) -> Result<AccountView, Failure> {
-        let limits =
-            AccountLimits { max_sandboxes: new.max_sandboxes, max_lifetime: new.max_lifetime };
+        let limits = AccountLimits {
+            max_sandboxes: new.max_sandboxes,
+            max_lifetime: new.max_lifetime,
+            network: None,
+        };
         let request = holm_engine::NewAccount { name: new.name, limits };
         let account = self.engine.account_create(request).await.map_err(failure)?;
         Ok(AccountView::of_engine(&account, 0, &self.currency))
