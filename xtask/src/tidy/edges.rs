@@ -8,10 +8,19 @@ use crate::shell;
 const MAY: &[(&str, &[&str])] = &[
     (
         "holm",
-        &["holm-client", "holm-engine", "holm-gateway", "holm-runtime", "holm-store", "holm-wire"],
+        &[
+            "holm-client",
+            "holm-engine",
+            "holm-gate",
+            "holm-gateway",
+            "holm-runtime",
+            "holm-store",
+            "holm-wire",
+        ],
     ),
     ("holm-gateway", &["holm-engine"]),
-    ("holm-engine", &["holm-runtime", "holm-store", "holm-wire"]),
+    ("holm-engine", &["holm-gate", "holm-runtime", "holm-store", "holm-wire"]),
+    ("holm-gate", &[]),
     ("holm-runtime", &[]),
     ("holm-store", &[]),
     ("holm-client", &[]),
@@ -34,6 +43,7 @@ const MUST_NOT: &[(&str, &[&str], &str)] = &[
         &["hyper", "axum", "rmcp", "libc", "rusqlite", "tokio-postgres"],
         "the engine knows no protocol, no kernel and no SQL",
     ),
+    ("holm-gate", &["rusqlite", "tokio-postgres"], "the gate knows no accounts and no SQL"),
     ("holm-runtime", &["hyper", "axum", "holm-wire"], "the driver knows no HTTP"),
     (
         "holm-store",
@@ -102,6 +112,8 @@ mod tests {
         };
         check("holm", "holm-engine", 0);
         check("holm-engine", "holm-gateway", 1);
+        check("holm-gate", "holm-engine", 1);
+        check("holm-gate", "rusqlite", 1);
         check("holm-wire", "holm-runtime", 1);
         check("holm-store", "holm-engine", 1);
         check("holm-store", "hyper", 1);

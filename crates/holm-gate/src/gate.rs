@@ -1,0 +1,97 @@
+//! The gate of one sandbox. While it lives its sockets are served; when it is dropped they are
+//! closed, and so are its connections: what is not served is refused by the kernel.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use crate::counters::Counters;
+use crate::denial::Denial;
+use crate::policy::{Policies, PolicyError};
+use crate::state::State;
+use crate::tcp;
+use crate::uplink::Uplink;
+
+/// Sockets that were made inside a sandbox's namespace.
+#[derive(Debug)]
+pub struct Sockets {
+    /// Listeners, IPv4 and IPv6. All TCP of the sandbox ends here, also that to port 53.
+    pub tcp: Vec<OwnedFd>,
+    /// UDP, IPv4 and IPv6. All DNS of the sandbox ends here.
+    pub dns: Vec<OwnedFd>,
+}
+
+/// A gate that cannot be.
+#[derive(Debug, thiserror::Error)]
+pub enum GateError {
+    /// A socket that is none.
+    #[error("cannot serve a socket of the sandbox: {0}")]
+    Socket(io::Error),
+    /// A policy that does not hold together.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+}
+
+/// The gate of one sandbox.
+#[derive(Debug)]
+pub struct Gate {
+    state: Arc<State>,
+    tasks: Vec<tokio::task::AbortHandle>,
+}
+
+impl Gate {
+    /// Starts serving a sandbox's sockets.
+    ///
+    /// # Errors
+    /// When one of them cannot be served, or a policy does not hold together.
+    pub fn start(
+        uplink: &Arc<Uplink>,
+        sockets: Sockets,
+        policies: Policies,
+    ) -> Result<Self, GateError> {
+        check(&policies)?;
+        let state = Arc::new(State::new(Arc::clone(uplink), &policies));
+        let mut gate = Self { state, tasks: Vec::new() };
+        for socket in sockets.tcp {
+            let listener = tcp::listener(uplink, socket).map_err(GateError::Socket)?;
+            let serve = tcp::serve(Arc::clone(&gate.state), listener);
+            gate.tasks.push(uplink.worker().spawn(serve).abort_handle());
+        }
+        Ok(gate)
+    }
+
+    /// Sets other policies. Connections that these refuse are closed.
+    ///
+    /// # Errors
+    /// A policy that does not hold together; the former ones hold on.
+    pub fn set_policies(&self, policies: Policies) -> Result<(), PolicyError> {
+        check(&policies)?;
+        self.state.set_policies(&policies);
+        Ok(())
+    }
+
+    /// What has gone through.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.state.tally.read()
+    }
+
+    /// What was refused, newest last.
+    #[must_use]
+    pub fn denials(&self) -> Vec<Denial> {
+        self.state.log.read()
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+fn check(policies: &Policies) -> Result<(), PolicyError> {
+    policies.own.check()?;
+    policies.ceiling.as_ref().map_or(Ok(()), super::policy::EgressPolicy::check)
+}

@@ -1,0 +1,38 @@
+//! The egress gate: the only way out of a sandbox. All TCP and DNS of a sandbox's namespace ends at
+//! sockets that were made inside it and are served here; what a policy permits is dialled from the
+//! host, everything else is refused at once.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`policy`] | what may be reached: rules, their two forms, and how questions are answered |
+//! | [`address`] | what no policy opens |
+//! | [`gate`], `state` | the gate of one sandbox |
+//! | [`uplink`] | what all gates of a process share |
+//! | `names` | which names a sandbox was given which address for |
+//! | `tcp` | connections: accept, judge, dial, relay |
+//! | [`counters`], [`denial`], [`limits`] | what is told, and what is bounded |
+//!
+//! A rule by name is decided on what this sandbox was told by its own DNS together with what its
+//! client asks for inside the connection, never on a name alone; the address that is dialled is the
+//! one that was checked. Knows no accounts, no namespaces, no SQL and no other crate of ours.
+
+#![forbid(unsafe_code)]
+
+pub mod address;
+pub mod counters;
+pub mod denial;
+pub mod gate;
+pub mod limits;
+mod names;
+pub mod policy;
+mod state;
+mod tcp;
+mod text;
+pub mod uplink;
+
+pub use counters::Counters;
+pub use denial::{Denial, Protocol};
+pub use gate::{Gate, GateError, Sockets};
+pub use limits::Limits;
+pub use policy::{EgressPolicy, HostName, Mode, Policies, PolicyError, Rule, Target};
+pub use uplink::{Uplink, UplinkError, UplinkOptions};

@@ -1,0 +1,128 @@
+//! What all gates of a process share: limits, the service's deny list, what this machine's addresses
+//! are, and the thread on which gates do their work, so that no sandbox's traffic delays a call to
+//! the service.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::thread;
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use crate::address::{self, Own};
+use crate::limits::Limits;
+use crate::policy::Rule;
+
+/// What an uplink is made of.
+#[derive(Debug, Clone, Default)]
+pub struct UplinkOptions {
+    /// What no sandbox may reach, whatever its policy says.
+    pub deny: Vec<Rule>,
+    /// Whom to ask for names; the host's `resolv.conf` without.
+    pub resolvers: Option<Vec<SocketAddr>>,
+    /// Bounds.
+    pub limits: Limits,
+}
+
+/// An uplink that cannot be.
+#[derive(Debug, thiserror::Error)]
+pub enum UplinkError {
+    /// The thread did not start.
+    #[error("cannot start the thread of the egress gate: {0}")]
+    Thread(io::Error),
+}
+
+/// What all gates of a process share.
+#[derive(Debug)]
+pub struct Uplink {
+    options: UplinkOptions,
+    addresses: Addresses,
+    worker: Handle,
+    /// Its end is the thread's.
+    _stop: oneshot::Sender<()>,
+}
+
+/// Which addresses are refused always.
+pub(crate) enum Addresses {
+    /// As [`address::refused`] and the kernel say.
+    Real(Own),
+    /// As a test says; there is no such form in the product.
+    #[cfg(test)]
+    #[allow(dead_code, reason = "for the tests of the TCP side, which follow")]
+    Told(Box<dyn Fn(IpAddr) -> Option<&'static str> + Send + Sync>),
+}
+
+impl Uplink {
+    /// Starts one.
+    ///
+    /// # Errors
+    /// When its thread does not start.
+    pub fn new(options: UplinkOptions) -> Result<Arc<Self>, UplinkError> {
+        Self::with_addresses(options, Addresses::Real(Own::default()))
+    }
+
+    pub(crate) fn with_addresses(
+        options: UplinkOptions,
+        addresses: Addresses,
+    ) -> Result<Arc<Self>, UplinkError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(UplinkError::Thread)?;
+        let worker = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let work = move || drop(runtime.block_on(stopped));
+        let named = thread::Builder::new().name("holm-gate".to_owned());
+        named.spawn(work).map_err(UplinkError::Thread)?;
+        Ok(Arc::new(Self { options, addresses, worker, _stop: stop }))
+    }
+
+    /// Bounds.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.options.limits
+    }
+
+    /// What no sandbox may reach.
+    #[must_use]
+    pub fn deny(&self) -> &[Rule] {
+        &self.options.deny
+    }
+
+    /// Whom to ask for names; the host's `resolv.conf` without.
+    #[must_use]
+    pub fn resolvers(&self) -> Option<&[SocketAddr]> {
+        self.options.resolvers.as_deref()
+    }
+
+    /// Where gates do their work.
+    pub(crate) fn worker(&self) -> &Handle {
+        &self.worker
+    }
+
+    /// Why an address is refused whatever a policy says; nothing for one that policies decide.
+    #[must_use]
+    pub fn refused(&self, address: IpAddr) -> Option<String> {
+        let kind = match &self.addresses {
+            Addresses::Real(own) => {
+                address::refused(address).or_else(|| match own.is_own(address) {
+                    Ok(own) => own.then_some("an address of this host"),
+                    Err(error) => {
+                        tracing::warn!("refused a connection: {error}");
+                        Some("this host's addresses are not known now")
+                    }
+                })
+            }
+            #[cfg(test)]
+            Addresses::Told(told) => told(address),
+        };
+        kind.map(|kind| format!("always refused: {kind}"))
+    }
+}
+
+impl std::fmt::Debug for Addresses {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Addresses")
+    }
+}
