@@ -22,6 +22,7 @@ mod start;
 mod state;
 mod sys;
 mod tunnel;
+mod warm;
 
 use std::io::Write as _;
 

@@ -106,7 +106,10 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         if in_sandbox {
             // Now, while nobody waits for it. An error is told to whoever asks.
             let guest = Shared::clone(&guest);
-            tokio::task::spawn_local(async move { drop(crate::probe::current(&guest).await) });
+            tokio::task::spawn_local(async move {
+                drop(crate::probe::current(&guest).await);
+                crate::warm::look();
+            });
         }
         server::serve(guest, listener).await.map_err(told("cannot serve"))
     })

@@ -85,7 +85,7 @@ fn build(plan: &Plan<'_>) -> Result<(), Failure> {
         let mount = disk.as_ref().map(|disk| disk.mount.as_fd());
         hand_over_layers(plan, &template, pid, mount)
     })?;
-    let mounts = if plan.settings.refill { None } else { hold_mounts(pid) };
+    let mounts = hold_mounts(pid);
     let mut fds = vec![pidfd.as_fd()];
     fds.extend(mounts.as_ref().map(AsFd::as_fd));
     fds.extend(disk.as_ref().map(|disk| disk.root.as_fd()));

@@ -197,11 +197,11 @@ impl Host {
         self.watch.as_ref()
     }
 
-    /// Has a disk's file system given up and unmounted, which may take a while: handed over when
-    /// the launcher has nothing else to do ([`Self::hand_over_disks`]), so that the helper does
-    /// not compete with the rest of a removal.
-    pub(super) fn give_up_disk(&mut self, disk: OwnedFd) {
-        self.disks.push(disk);
+    /// Has a disk's file system given up, and it and what else was mounted unmounted, which may take
+    /// a while: handed over when the launcher has nothing else to do ([`Self::hand_over_disks`]),
+    /// so that the helper does not compete with the rest of a removal.
+    pub(super) fn give_up(&mut self, disk: impl Iterator<Item = OwnedFd>) {
+        self.disks.extend(disk);
     }
 
     /// Starts on the disks that were given up.

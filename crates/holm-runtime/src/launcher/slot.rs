@@ -44,7 +44,7 @@ pub(super) struct Slot {
     pub record: Option<PathBuf>,
     /// The instance of an earlier launcher that it belongs to.
     pub former: Option<usize>,
-    /// Its mounts, where they are to outlive it (`Options::refill`).
+    /// Its mounts, which PID 1's end does not wait for while this is held.
     pub mounts: Option<OwnedFd>,
     /// A directory of its disk.
     pub disk: Option<OwnedFd>,

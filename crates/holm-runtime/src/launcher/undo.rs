@@ -79,13 +79,9 @@ impl Launcher<'_> {
 
     /// No process of a sandbox is left. Whoever has only this one waits for no more than that.
     fn note_processes_gone(&mut self, id: u64) {
-        let Some(slot) = self.slots.get_mut(&id) else { return };
-        // Taken down by that, after the answer.
-        let mounts = slot.mounts.take();
         if !self.host.settings.refill {
             self.answer_waiters(id);
         }
-        drop(mounts);
     }
 
     fn answer_waiters(&mut self, id: u64) {
@@ -173,9 +169,8 @@ fn undo(step: Step, slot: &mut Slot, host: &mut super::Host) -> Result<Undone, F
         },
         Step::Clone => Ok(undo_clone(slot)),
         Step::Disk => {
-            if let Some(disk) = slot.disk.take() {
-                host.give_up_disk(disk);
-            }
+            // Nobody inside can reach either any more; to take them down takes a moment.
+            host.give_up(slot.disk.take().into_iter().chain(slot.mounts.take()));
             Ok(Undone::Yes)
         }
         // The file never had a name, and its loop device goes with the mount.
