@@ -56,6 +56,8 @@ pub(crate) struct Inner {
     pub key_ends: Arc<KeyEnds>,
     pub counts: Counts,
     pub answers: Shares<AccountId>,
+    /// Places for those that wait for room with what they have read.
+    pub whole_outputs: tokio::sync::Semaphore,
 }
 
 impl Drop for Inner {
@@ -112,6 +114,7 @@ impl Engine {
             key_ends: Arc::default(),
             counts: Counts::default(),
             answers,
+            whole_outputs: tokio::sync::Semaphore::new(room::WHOLE_OUTPUTS),
         };
         Self::of_operator(Arc::new(inner))
     }

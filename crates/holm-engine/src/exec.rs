@@ -122,7 +122,9 @@ impl Engine {
                 }
                 // The guest ends the command at this very moment and hands over what it wrote.
                 return Err(match timeout(LAST_WORDS, call).await {
-                    Ok(Ok(response)) => with_partial(gone, result(&run, response, limit)),
+                    Ok(Ok(response)) => {
+                        self.with_partial(gone, result(&run, response, limit)).await
+                    }
                     Ok(Err(_)) | Err(_) => gone,
                 });
             }
@@ -135,7 +137,7 @@ impl Engine {
         let outcome = response.outcome;
         let mut result = result(&run, response, limit);
         if by_lease && let Some(error) = self.lease_is_over(sandbox, deadline).await {
-            return Err(with_partial(error, result));
+            return Err(self.with_partial(error, result).await);
         }
         note_limits(&mut result, outcome, kills_before, sandbox);
         let _room = self.fit(&mut result).await;
@@ -146,7 +148,7 @@ impl Engine {
     /// its output is cut.
     async fn fit(&self, result: &mut CommandResult) -> Room {
         let written = result.stdout.text.len() + result.stderr.text.len();
-        match self.room_for(written as u64).await {
+        match self.room_for_read(written as u64).await {
             Ok(room) => room,
             Err(error) => {
                 capture::cut(&mut result.stdout, NO_ROOM);
@@ -155,6 +157,11 @@ impl Engine {
                 Room::default()
             }
         }
+    }
+
+    async fn with_partial(&self, error: Error, mut partial: CommandResult) -> Error {
+        let _room = self.fit(&mut partial).await;
+        Error { partial: Some(Box::new(partial)), ..error }
     }
 
     /// A command ran into the end of the lease as it was when it began. The error, unless the
@@ -195,10 +202,6 @@ impl Engine {
         }
         from_guest(error, about)
     }
-}
-
-fn with_partial(error: Error, partial: CommandResult) -> Error {
-    Error { partial: Some(Box::new(partial)), ..error }
 }
 
 fn result(run: &RunRequest, response: RunResponse, limit: Duration) -> CommandResult {

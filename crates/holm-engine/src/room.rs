@@ -5,6 +5,7 @@
 use std::hash::Hash;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -18,6 +19,8 @@ const SMALL: u64 = 64 << 10;
 /// What is read is there several times while it becomes an answer, and JSON may take six bytes for
 /// one.
 const GROWTH: u64 = 8;
+/// Most outputs of commands that wait for room at a time, each with some MiB.
+pub(crate) const WHOLE_OUTPUTS: usize = 32;
 
 tokio::task_local! {
     static TAKEN: Arc<Mutex<Vec<Places>>>;
@@ -80,14 +83,25 @@ fn units(bytes: u64) -> u32 {
 }
 
 impl Engine {
-    /// Takes room for an answer with `bytes` of a sandbox in it. It belongs to the work
-    /// around this, else to the caller.
+    /// Takes room for an answer with `bytes` of a sandbox in it that nobody has read yet. It
+    /// belongs to the work around this, else to the caller.
     pub(crate) async fn room_for(&self, bytes: u64) -> Result<Room, Error> {
+        self.take_room(bytes, self.inner.settings.answer_wait).await
+    }
+
+    /// The same for bytes that are here already. They wait for room as a whole, so only so many
+    /// answers may wait; to the others no room is given that is not free now.
+    pub(crate) async fn room_for_read(&self, bytes: u64) -> Result<Room, Error> {
+        let place = self.inner.whole_outputs.try_acquire();
+        let wait = self.inner.settings.answer_wait;
+        self.take_room(bytes, if place.is_ok() { wait } else { Duration::ZERO }).await
+    }
+
+    async fn take_room(&self, bytes: u64, wait: Duration) -> Result<Room, Error> {
         if bytes <= SMALL {
             return Ok(Room::default());
         }
         let wanted = units(bytes.saturating_mul(GROWTH));
-        let wait = self.inner.settings.answer_wait;
         let places = self.inner.answers.take(self.caller.account, wanted, wait).await;
         let places = places.ok_or_else(|| {
             let text = "too many large answers wait to be read by their clients";

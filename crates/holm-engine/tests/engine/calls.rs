@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use holm_engine::{
-    CommandResult, CreateSandbox, Engine, EngineSettings, ErrorKind, RunCommand, SandboxId,
+    CommandResult, CreateSandbox, Engine, EngineSettings, ErrorKind, Room, RunCommand, SandboxId,
 };
 use holm_wire::connect::{Code, Error};
 use holm_wire::reason::Reason;
+use tokio::task::JoinSet;
 
 use crate::support::{FakeDriver, engine, settings, until};
 
@@ -76,6 +77,31 @@ async fn case_4_output_is_bounded_and_says_so() {
     }
 }
 
+#[tokio::test]
+async fn only_so_many_outputs_wait_whole_for_room() {
+    const MAY_WAIT: usize = 32;
+    let mut settings = settings();
+    // An account's half is what one output needs.
+    settings.answer_room = 16 << 20;
+    settings.answer_wait = Duration::from_secs(3600);
+    let (engine, _driver, id) = start(settings).await;
+    let (first, room) = Room::around(engine.exec_run(&id, RunCommand::shell("flood"))).await;
+    assert_eq!(first.unwrap().note, None);
+    let mut runs = JoinSet::new();
+    for _ in 0..=MAY_WAIT {
+        let engine = engine.clone();
+        runs.spawn(async move { engine.exec_run(&id, RunCommand::shell("flood")).await });
+    }
+    let cut = tokio::time::timeout(Duration::from_secs(120), runs.join_next()).await;
+    let cut = cut.expect("one that has no place").unwrap().unwrap().unwrap();
+    assert!(cut.note.unwrap().contains("output was cut"));
+    assert!(cut.stdout.text.len() < 64 << 10 && cut.stdout.bytes == 1 << 30);
+    drop(room);
+    while let Some(run) = runs.join_next().await {
+        assert_eq!(run.unwrap().unwrap().note, None);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn commands_have_a_time_limit() {
     let (engine, driver, id) = start(settings()).await;
@@ -120,7 +146,7 @@ async fn background_commands_give_their_pid() {
 async fn case_81_calls_run_side_by_side() {
     let (engine, driver, id) = start(settings()).await;
     let shared = driver.last().guest.shared.clone();
-    let mut slow = tokio::task::JoinSet::new();
+    let mut slow = JoinSet::new();
     for _ in 0..20 {
         let engine = engine.clone();
         slow.spawn(async move { engine.exec_run(&id, RunCommand::shell("sleep 3600")).await });
@@ -135,7 +161,7 @@ async fn case_81_calls_run_side_by_side() {
 async fn case_67_a_hundred_sandboxes_are_a_hundred_places() {
     let (engine, _driver) = engine(EngineSettings { max_sandboxes: 100, ..settings() });
     for _ in 0..3 {
-        let mut writes = tokio::task::JoinSet::new();
+        let mut writes = JoinSet::new();
         for _ in 0..100 {
             let engine = engine.clone();
             writes.spawn(async move {
