@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::counters::Counters;
 use crate::denial::Denial;
+use crate::dns;
 use crate::policy::{Policies, PolicyError};
 use crate::state::State;
 use crate::tcp;
@@ -55,6 +56,11 @@ impl Gate {
         for socket in sockets.tcp {
             let listener = tcp::listener(uplink, socket).map_err(GateError::Socket)?;
             let serve = tcp::serve(Arc::clone(&gate.state), listener);
+            gate.tasks.push(uplink.worker().spawn(serve).abort_handle());
+        }
+        for socket in sockets.dns {
+            let socket = dns::socket(uplink, socket).map_err(GateError::Socket)?;
+            let serve = dns::datagrams(Arc::clone(&gate.state), socket);
             gate.tasks.push(uplink.worker().spawn(serve).abort_handle());
         }
         Ok(gate)

@@ -9,6 +9,7 @@
 //! | [`gate`], `state` | the gate of one sandbox |
 //! | [`uplink`] | what all gates of a process share |
 //! | `names` | which names a sandbox was given which address for |
+//! | `dns` | names: judge, ask, filter, answer |
 //! | `tcp` | connections: accept, judge, dial, relay |
 //! | [`counters`], [`denial`], [`limits`] | what is told, and what is bounded |
 //!
@@ -21,6 +22,7 @@
 pub mod address;
 pub mod counters;
 pub mod denial;
+mod dns;
 pub mod gate;
 pub mod limits;
 mod names;

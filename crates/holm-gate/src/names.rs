@@ -1,8 +1,6 @@
 //! Which names a sandbox was given which address for. Filled by the answers of its DNS, asked when
 //! a connection to an address has to be decided by name.
 
-#![allow(dead_code, reason = "filled by the DNS side, which follows")]
-
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};

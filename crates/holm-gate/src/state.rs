@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use crate::counters::{Tally, count};
 use crate::denial::{Denial, Log, Protocol};
+use crate::dns::Bounds;
 use crate::names::Names;
 use crate::policy::{Compiled, HostName, Policies};
 use crate::uplink::Uplink;
@@ -18,6 +19,7 @@ pub(crate) struct State {
     pub(crate) names: Names,
     pub(crate) tally: Tally,
     pub(crate) log: Log,
+    pub(crate) dns: Bounds,
     policies: RwLock<Arc<Compiled>>,
 }
 
@@ -29,6 +31,7 @@ impl State {
             names: Names::default(),
             tally: Tally::default(),
             log: Log::default(),
+            dns: Bounds::default(),
             policies: RwLock::new(compiled),
         }
     }

@@ -11,6 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::address::{self, Own};
+use crate::dns::{Servers, Upstream};
 use crate::limits::Limits;
 use crate::policy::Rule;
 
@@ -38,6 +39,7 @@ pub enum UplinkError {
 pub struct Uplink {
     options: UplinkOptions,
     addresses: Addresses,
+    upstream: Upstream,
     worker: Handle,
     /// Its end is the thread's.
     _stop: oneshot::Sender<()>,
@@ -75,7 +77,12 @@ impl Uplink {
         let work = move || drop(runtime.block_on(stopped));
         let named = thread::Builder::new().name("holm-gate".to_owned());
         named.spawn(work).map_err(UplinkError::Thread)?;
-        Ok(Arc::new(Self { options, addresses, worker, _stop: stop }))
+        let servers = match &options.resolvers {
+            Some(servers) => Servers::given(servers.clone()),
+            None => Servers::of_host(),
+        };
+        let upstream = Upstream::new(servers);
+        Ok(Arc::new(Self { options, addresses, upstream, worker, _stop: stop }))
     }
 
     /// Bounds.
@@ -90,10 +97,9 @@ impl Uplink {
         &self.options.deny
     }
 
-    /// Whom to ask for names; the host's `resolv.conf` without.
-    #[must_use]
-    pub fn resolvers(&self) -> Option<&[SocketAddr]> {
-        self.options.resolvers.as_deref()
+    /// Whom to ask for names.
+    pub(crate) fn upstream(&self) -> &Upstream {
+        &self.upstream
     }
 
     /// Where gates do their work.

@@ -97,6 +97,48 @@ impl Compiled {
         Ok(())
     }
 
+    /// Whether a permitted name may be another name for this one: nobody denies it for all ports.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn alias(&self, name: &HostName) -> Result<(), Refusal> {
+        self.undenied(|rule| rule.covers_name(name))
+    }
+
+    /// Whether a permitted name may be told this address: nobody denies it for all ports.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn tell(&self, address: IpAddr) -> Result<(), Refusal> {
+        self.undenied(|rule| rule.covers_address(address))
+    }
+
+    /// Whether the names of an address may be asked for: it was `told`, or may be reached by itself.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn reverse(&self, address: IpAddr, told: bool) -> Result<(), Refusal> {
+        self.tell(address)?;
+        let lists = |rule: &Rule| rule.covers_address(address);
+        for layer in &self.layers {
+            match layer.policy.mode {
+                Mode::None => return Err(layer.off()),
+                Mode::Allow if !told && !layer.policy.allow.iter().any(lists) => {
+                    return Err(layer.not_listed());
+                }
+                Mode::Allow | Mode::Open => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn undenied(&self, covers: impl Fn(&Rule) -> bool) -> Result<(), Refusal> {
+        let denied = |rule: &&Rule| rule.ports.is_none() && covers(rule);
+        let found =
+            |layer: &Layer| Some(layer.denied(layer.policy.deny.iter().find(denied)?, false));
+        self.layers.iter().find_map(found).map_or(Ok(()), Err)
+    }
+
     /// Whether an address may be reached, by what is known so far. What no rule can open is asked
     /// before this.
     ///
