@@ -28,6 +28,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("holm-wire", &[]),
     // What a face adds is measured beside the engine without one.
     ("holm-bench", &["holm-engine", "holm-runtime"]),
+    ("holm-testbed", &[]),
     ("xtask", &[]),
 ];
 

@@ -33,6 +33,8 @@ pub struct Home {
     /// The user, when it is nobody else's.
     pub own_uid: Option<u32>,
     pub program: PathBuf,
+    /// What stands before each command line: the way into another machine's network and mounts.
+    pub prefix: Vec<String>,
     pub instances: Mutex<Vec<String>>,
 }
 
@@ -100,7 +102,7 @@ impl Home {
                 chown(&path, Some(uid), Some(uid)).expect("its owner");
             }
         }
-        Self { dir, mode, own_uid, program, instances: Mutex::default() }
+        Self { dir, mode, own_uid, program, prefix: Vec::new(), instances: Mutex::default() }
     }
 
     /// The users that can be had inside in this mode.
@@ -137,7 +139,19 @@ impl Home {
 
     /// Any program with the environment and user of this home.
     pub fn command_of(&self, program: &Path) -> Command {
-        let mut command = Command::new(program);
+        let mut command = match self.prefix.split_first() {
+            None => Command::new(program),
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                command.args(rest);
+                // Who may go there has to be root until then.
+                if let Some(uid) = self.own_uid.map(|uid| uid.to_string()) {
+                    command.args(["--setuid", &uid, "--setgid", &uid]);
+                }
+                command.arg("--").arg(program);
+                command
+            }
+        };
         command
             .env_clear()
             .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
@@ -149,7 +163,7 @@ impl Home {
             // What an ordinary user may lack; a service would not start.
             command.env("HOLM_ALLOW_MISSING", "own_id_range,memory_limit,cpu_limit");
         }
-        if let Some(uid) = self.own_uid {
+        if let Some(uid) = self.own_uid.filter(|_| self.prefix.is_empty()) {
             command.uid(uid).gid(uid);
         }
         command

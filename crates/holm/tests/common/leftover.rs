@@ -17,7 +17,8 @@ pub fn find(home: &Home, left: &mut Vec<String>) {
         cgroups(hierarchy, 4, &instances, left);
     }
     lines("/proc/self/mountinfo", &dir, "mount", left);
-    lines("/proc/net/unix", &dir, "socket", left);
+    // Of the network that this thread is in.
+    lines("/proc/thread-self/net/unix", &dir, "socket", left);
     left.extend(loops(&dir));
     for place in [home.runtime(), home.data().join("instances")] {
         for entry in fs::read_dir(&place).into_iter().flatten().flatten() {

@@ -3,6 +3,7 @@
 //!
 //! Each suite includes this by path and uses a part of it.
 #![allow(dead_code, reason = "each suite uses a part")]
+#![allow(unused_macros, reason = "each suite uses a part")]
 #![allow(unused_imports, reason = "each suite uses a part")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests say what they skip")]
 
