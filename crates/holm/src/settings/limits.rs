@@ -106,11 +106,26 @@ fn price(layers: &Layers<'_>, setting: &Setting) -> Result<i64, Failure> {
 }
 
 fn size(layers: &Layers<'_>, name: SizeName) -> Result<Size, Failure> {
-    Ok(Size {
+    let (disk, inodes) = (table::DISK.of_size(name), table::INODES.of_size(name));
+    let size = Size {
         vcpus: count(layers, &table::VCPUS.of_size(name))?,
         memory_mb: count(layers, &table::MEMORY.of_size(name))?,
-        disk_mb: count(layers, &table::DISK.of_size(name))?,
-        disk_inodes: count(layers, &table::INODES.of_size(name))?,
+        disk_mb: count(layers, &disk)?,
+        disk_inodes: count(layers, &inodes)?,
         max_processes: count(layers, &table::PROCESSES.of_size(name))?,
-    })
+    };
+    let least = least_disk_mb(size.disk_inodes);
+    if size.disk_mb < least {
+        return Err(Failure::usage(format!(
+            "{} is {}, but {} inodes alone need {least} MiB; raise it, or lower {}",
+            disk.key, size.disk_mb, size.disk_inodes, inodes.key
+        )));
+    }
+    Ok(size)
+}
+
+/// The smallest disk on which that many inodes have room: each takes 256 bytes, and the file
+/// system's tables a quarter more.
+fn least_disk_mb(inodes: u64) -> u64 {
+    inodes.saturating_mul(320).div_ceil(1 << 20).saturating_add(8)
 }

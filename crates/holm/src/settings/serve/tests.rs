@@ -180,6 +180,28 @@ fn every_setting_is_in_force_once_and_secrets_are_masked() {
 }
 
 #[test]
+fn a_disk_has_room_for_its_inodes() {
+    for (name, text, fits) in [
+        ("disk-default", "", true),
+        ("disk-small", "disk_mb = 100", false),
+        ("disk-both", "disk_mb = 100\ndisk_inodes = 100000", true),
+        ("disk-many", "disk_inodes = 40000000", false),
+    ] {
+        let file = File::of(name, &format!("[sizes.small]\n{text}"));
+        let service = ServiceArgs { config: Some(file.0.clone()), ..ServiceArgs::default() };
+        match resolve(ServeArgs { service, ..ServeArgs::default() }, &[]) {
+            Ok(_) => assert!(fits, "{name}"),
+            Err(failure) => {
+                assert!(!fits, "{name}");
+                let text = failure.message;
+                assert!(text.contains("sizes.small.disk_mb"), "{text}");
+                assert!(text.contains("sizes.small.disk_inodes"), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
 fn wrong_values_name_their_source() {
     let check = |text: &str, part: &str| {
         let file = File::of(&part.replace([' ', '`'], "-"), text);
