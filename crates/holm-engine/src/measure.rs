@@ -73,9 +73,11 @@ pub(crate) fn measure(
                     || (counters.all)().processes.is_some()
             }
             Layer::MemoryLimit => row.enforced && counters.oom_kills.is_some(),
-            Layer::CpuLimit | Layer::PivotRoot | Layer::MaskedProc | Layer::HiddenHostFiles => {
-                row.enforced
-            }
+            Layer::CpuLimit
+            | Layer::PivotRoot
+            | Layer::MaskedProc
+            | Layer::HiddenHostFiles
+            | Layer::EgressGate => row.enforced,
         };
         let name = row.layer.to_string();
         if holds {

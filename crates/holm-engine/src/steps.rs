@@ -109,7 +109,10 @@ impl Build {
 
     async fn make(&mut self) -> Result<(), Error> {
         let made = self.engine.inner.driver.create(self.spec.clone()).await;
-        self.sandbox.attach(made.map_err(driver_error::from_driver)?)
+        let machine = made.map_err(driver_error::from_driver)?;
+        // Nobody serves its gate yet. Closed, its sockets refuse what programs inside try.
+        drop(machine.gate_sockets().await);
+        self.sandbox.attach(machine)
     }
 
     async fn unmake(&mut self) -> Result<(), Error> {

@@ -119,6 +119,7 @@ fn clone_init(plan: &Plan<'_>) -> Result<(i32, OwnedFd), Failure> {
     let jail = jail::Start {
         doors: doors.tried("open the cgroups")?,
         lifetime: plan.settings.lifetime,
+        gate: !plan.settings.without_gate,
         fault: plan.settings.fault,
         filter: plan.filter,
     };

@@ -60,8 +60,8 @@ impl Channel {
     }
 
     /// Sends bytes made by [`encode`] if that is possible at once ([`Errno::AGAIN`] if not).
-    pub fn try_send_bytes(&self, bytes: &[u8]) -> Result<(), Errno> {
-        self.send_bytes(bytes, &[], SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
+    pub fn try_send_bytes(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+        self.send_bytes(bytes, fds, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
     }
 
     /// Sends bytes made by [`encode`].

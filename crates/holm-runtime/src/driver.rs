@@ -1,10 +1,13 @@
 //! What a driver of sandboxes offers to the engine.
 
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
 use serde::{Deserialize, Serialize};
+
+use crate::network::Gate;
 
 /// A boxed future, so that the traits stay usable behind `dyn`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -123,12 +126,46 @@ pub trait Machine: Send + Sync + 'static {
     /// [`Usage::oom_kills`] alone, which is asked for around commands and must be cheap.
     fn oom_kills(&self) -> Option<u64>;
 
+    /// The sockets of its egress gate, for whoever serves it; the caller alone has them, and when
+    /// it closes them connections from inside are refused. The first call after a create gives those
+    /// that were made with the sandbox; a later one binds new ones, after the former were closed.
+    /// `None` where this host cannot give a gate (`Layer::EgressGate`): there the sandbox has loopback
+    /// and nothing else.
+    ///
+    /// # Errors
+    /// [`DriverErrorKind::InUse`] when the former ones are still open, or a program inside has taken
+    /// their place. Nothing of it ever opens a way out.
+    fn gate_sockets(&self) -> BoxFuture<'_, Result<Option<GateSockets>, DriverError>>;
+
     /// Ends it and waits until no process, mount, cgroup or image of it is left. Idempotent; all
     /// callers return when it is done.
     ///
     /// # Errors
     /// When something could not be removed; what it is, is in the error. A later call tries again.
     fn destroy(&self) -> BoxFuture<'_, Result<(), DriverError>>;
+}
+
+/// Where what a sandbox wants from the network arrives.
+#[derive(Debug)]
+pub struct GateSockets {
+    /// Listeners, of IPv4 and, where the host has it, IPv6. Of each connection the kernel tells the
+    /// original destination.
+    pub tcp: Vec<OwnedFd>,
+    /// For DNS over UDP, one of each family.
+    pub dns: Vec<OwnedFd>,
+}
+
+impl GateSockets {
+    /// Of a sandbox with that gate. `None` when it has none, or its sockets have been given out.
+    pub(crate) fn of(gate: &Gate, fds: Vec<OwnedFd>) -> Option<Self> {
+        if fds.len() == 2 * gate.families() { Self::halves(fds) } else { None }
+    }
+
+    /// Listeners first.
+    pub(crate) fn halves(mut tcp: Vec<OwnedFd>) -> Option<Self> {
+        let dns = tcp.split_off(tcp.len() / 2);
+        (!tcp.is_empty() && tcp.len() == dns.len()).then_some(Self { tcp, dns })
+    }
 }
 
 /// Why a sandbox's PID 1 is gone.
@@ -214,6 +251,7 @@ pub enum Layer {
     MemoryLimit,
     CpuLimit,
     HiddenHostFiles,
+    EgressGate,
 }
 
 impl Layer {

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::cgroup::Group;
 use crate::driver::Shape;
 use crate::ids::IdMap;
+use crate::network::Gate;
 use crate::sys;
 
 /// Of another form than this nothing is taken over.
@@ -46,6 +47,9 @@ pub(crate) struct Kept {
     pub cpus: Vec<usize>,
     pub group: Option<Group>,
     pub socket: PathBuf,
+    /// A record of before there were gates says nothing of one.
+    #[serde(default)]
+    pub gate: Gate,
     pub init: Option<Init>,
 }
 
@@ -83,6 +87,7 @@ impl Kept {
             cpus: Vec::new(),
             group,
             socket,
+            gate: Gate::default(),
             init: None,
         }
     }

@@ -18,6 +18,7 @@ mod kept;
 pub mod launcher;
 mod linux;
 mod message;
+mod network;
 mod options;
 mod private;
 mod seccomp;
@@ -27,8 +28,8 @@ mod template;
 mod upper;
 
 pub use driver::{
-    BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, ExitReason, Layer, LayerState,
-    Machine, MountRo, SandboxSpec, Shape, Usage,
+    BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, ExitReason, GateSockets, Layer,
+    LayerState, Machine, MountRo, SandboxSpec, Shape, Usage,
 };
 pub use linux::{Launching, LinuxDriver};
 pub use options::{Lifetime, LinuxOptions};

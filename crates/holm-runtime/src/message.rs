@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use crate::cgroup::Ability;
 use crate::driver::{MountRo, SandboxSpec};
 use crate::failure::Failure;
+use crate::network::Gate;
 use crate::options::{DiskSize, Settings};
 
 /// Owner → launcher.
@@ -29,6 +30,8 @@ pub(crate) enum Request {
     Destroy { seq: Option<u64>, id: String },
     /// Give up a create, or end what it made if it is done already.
     Cancel { seq: u64 },
+    /// Bind the gate's sockets of one that runs anew.
+    Gate { seq: u64, id: String },
     /// End everything.
     Shutdown { seq: u64 },
 }
@@ -48,10 +51,12 @@ pub(crate) enum Event {
     Unusable(Failure),
     /// Answer to `Try`: what failed.
     Tried(Vec<(crate::driver::Layer, String)>),
-    /// Answer to `Create`.
+    /// Answer to `Create`. Descriptors: the gate's sockets, unless others have been given out.
     Created { seq: u64, sandbox: Created },
     /// Answer to `Create`.
     Failed { seq: u64, failure: Failure },
+    /// Answer to `Gate`. Descriptors: its sockets.
+    Gate { seq: u64, failure: Option<Failure> },
     /// PID 1 is gone.
     Exited { id: String, out_of_memory: bool },
     /// Answer to `Destroy` and `Shutdown`.
@@ -78,6 +83,7 @@ pub(crate) struct Created {
     pub socket: PathBuf,
     /// Where its counters are.
     pub cgroup: Option<crate::cgroup::Group>,
+    pub gate: Gate,
 }
 
 /// Builder → launcher.
@@ -149,6 +155,8 @@ pub(crate) struct Identity {
 /// From PID 1; its end of the channel closes when the guest has taken over.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
+    /// What it has of a gate. Descriptors: its sockets, of which PID 1 keeps none.
+    Gate(Gate),
     /// The last thing before the guest starts.
     Starting,
     /// A step failed; PID 1 is leaving.

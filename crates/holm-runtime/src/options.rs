@@ -35,6 +35,8 @@ pub struct LinuxOptions {
     pub disk_in_memory: bool,
     /// Do without cgroups even where they could be had.
     pub without_cgroups: bool,
+    /// Do without the egress gate even where it could be had.
+    pub without_gate: bool,
     /// Those of [`Layer::EXCUSABLE`] that are mandatory, besides those that always are.
     pub demanded: Vec<Layer>,
     /// A fault to inject. Only for tests.
@@ -63,6 +65,7 @@ impl LinuxOptions {
             disk_reserve_bytes: 1 << 30,
             disk_in_memory: false,
             without_cgroups: false,
+            without_gate: false,
             demanded: Vec::new(),
             fault: None,
         }
@@ -92,6 +95,7 @@ impl LinuxOptions {
             disk_reserve_bytes: self.disk_reserve_bytes,
             disk_in_memory: self.disk_in_memory,
             without_cgroups: self.without_cgroups,
+            without_gate: self.without_gate,
             fault: self.fault,
         }
     }
@@ -135,6 +139,7 @@ pub(crate) struct Settings {
     pub disk_reserve_bytes: u64,
     pub disk_in_memory: bool,
     pub without_cgroups: bool,
+    pub without_gate: bool,
     pub fault: Option<Fault>,
 }
 

@@ -39,6 +39,8 @@ pub enum Step {
     Kernel,
     /// PID 1: loopback.
     Loopback,
+    /// PID 1: what leads to the egress gate, and its sockets, handed to the launcher.
+    Gate,
     /// PID 1: the new root, the old one gone.
     Pivot,
     /// Launcher: PID 1 is named in the record, before it can become the guest.
@@ -65,7 +67,7 @@ pub enum Step {
 
 impl Step {
     /// All steps, in order.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Record,
         Self::Template,
         Self::Cgroup,
@@ -79,6 +81,7 @@ impl Step {
         Self::Overlay,
         Self::Kernel,
         Self::Loopback,
+        Self::Gate,
         Self::Pivot,
         Self::Enter,
         Self::Limits,

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use holm_engine::{Engine, EngineSettings, KeyHasher};
 use holm_runtime::{
-    BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, ExitReason, Machine, SandboxSpec,
-    Usage,
+    BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, ExitReason, GateSockets, Machine,
+    SandboxSpec, Usage,
 };
 use tokio::net::UnixListener;
 use tokio::sync::watch;
@@ -176,6 +176,10 @@ impl Machine for FakeMachine {
 
     fn oom_kills(&self) -> Option<u64> {
         None
+    }
+
+    fn gate_sockets(&self) -> BoxFuture<'_, Result<Option<GateSockets>, DriverError>> {
+        Box::pin(async { Ok(None) })
     }
 
     fn destroy(&self) -> BoxFuture<'_, Result<(), DriverError>> {

@@ -19,7 +19,7 @@ pub fn report(options: &LinuxOptions) -> Enforcement {
     options.lifetime = crate::options::Lifetime::Launcher;
     match Trial::new(&options) {
         Ok(trial) => {
-            let observed = trial.created.as_ref().map(|sandbox| table::Observed::of(sandbox.pid));
+            let observed = trial.created.as_ref().map(table::Observed::of);
             let failed = trial.failure.as_ref();
             let missing = if failed.is_some() { ask_for_namespaces(&options) } else { Vec::new() };
             table::fill(&trial.facts, observed.as_ref(), failed, &missing)
@@ -29,8 +29,8 @@ pub fn report(options: &LinuxOptions) -> Enforcement {
 }
 
 /// The same table from a sandbox that was made anyway. `None` when it is gone already.
-pub(crate) fn seen(facts: &Facts, pid: u32) -> Option<Enforcement> {
-    let observed = table::Observed::of(pid);
+pub(crate) fn seen(facts: &Facts, sandbox: &Created) -> Option<Enforcement> {
+    let observed = table::Observed::of(sandbox);
     observed.is_whole().then(|| table::fill(facts, Some(&observed), None, &[]))
 }
 

@@ -8,7 +8,8 @@ use crate::driver::{Enforcement, Layer, LayerState};
 use crate::failure::Failure;
 use crate::ids::{INSIDE, IdMap};
 use crate::jail::KEPT;
-use crate::message::Facts;
+use crate::message::{Created, Facts};
+use crate::network::Gate;
 use crate::step::Step;
 use crate::sys;
 
@@ -19,11 +20,12 @@ pub(super) struct Observed {
     status: String,
     uid_map: String,
     mounts: String,
+    gate: Gate,
 }
 
 impl Observed {
-    pub(super) fn of(pid: u32) -> Self {
-        let dir = PathBuf::from(format!("/proc/{pid}"));
+    pub(super) fn of(sandbox: &Created) -> Self {
+        let dir = PathBuf::from(format!("/proc/{}", sandbox.pid));
         let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap_or_default();
         let own = |kind: &str| std::fs::read_link(format!("/proc/self/ns/{kind}")).ok();
         let differs = |kind: &&str| {
@@ -36,6 +38,7 @@ impl Observed {
             status: read("status"),
             uid_map: read("uid_map"),
             mounts: read("mountinfo"),
+            gate: sandbox.gate.clone(),
         }
     }
 
@@ -75,7 +78,7 @@ fn no(by: impl Into<String>, mend: impl Into<String>) -> Row {
     Row { enforced: false, by: by.into(), mend: Some(mend.into()) }
 }
 
-const ALL: [Layer; 20] = [
+const ALL: [Layer; 21] = [
     Layer::UserNamespace,
     Layer::OwnIdRange,
     Layer::MountNamespace,
@@ -96,10 +99,13 @@ const ALL: [Layer; 20] = [
     Layer::MemoryLimit,
     Layer::CpuLimit,
     Layer::HiddenHostFiles,
+    Layer::EgressGate,
 ];
 
 fn is_mandatory(layer: Layer) -> bool {
-    layer != Layer::CgroupNamespace && !Layer::EXCUSABLE.contains(&layer)
+    // Without a gate there is no way out at all.
+    let spared = [Layer::CgroupNamespace, Layer::EgressGate];
+    !spared.contains(&layer) && !Layer::EXCUSABLE.contains(&layer)
 }
 
 /// The table of a host where a launcher works.
@@ -197,7 +203,20 @@ fn judge(layer: Layer, facts: &Facts, seen: &Observed) -> Row {
                 no(format!("bounding set {bits:x}"), "Report this as a fault of holm.")
             }
         }
+        Layer::EgressGate => gate(&seen.gate),
         _ => by_facts(layer, facts),
+    }
+}
+
+fn gate(gate: &Gate) -> Row {
+    match gate {
+        Gate::Both => yes("nf_tables rules in the sandbox's network, IPv4 and IPv6"),
+        Gate::V4 => yes("nf_tables rules in the sandbox's network, IPv4 alone"),
+        Gate::Missing(why) => no(
+            format!("sandboxes have loopback and no way out ({why})"),
+            "Use a kernel with nf_tables and its address translation, and load its modules \
+             (modprobe -a nf_tables nft_ct nft_redir nft_reject_inet nft_limit).",
+        ),
     }
 }
 
@@ -283,6 +302,7 @@ fn judge_failed(layer: Layer, facts: &Facts, failure: &Failure, namespaces_fail:
         Some(Step::Kernel) => Some(Layer::MaskedProc),
         Some(Step::Pivot) => Some(Layer::PivotRoot),
         Some(Step::Loopback) => Some(Layer::NetNamespace),
+        Some(Step::Gate) => Some(Layer::EgressGate),
         Some(Step::Identity) => Some(Layer::UtsNamespace),
         Some(Step::Privileges) => Some(Layer::Capabilities),
         Some(Step::Seccomp) => Some(Layer::Seccomp),

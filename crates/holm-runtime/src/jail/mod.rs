@@ -12,7 +12,7 @@ mod tests;
 pub(crate) use confine::KEPT;
 
 use std::fs::File;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::process::DumpableBehavior;
 use rustix::thread::{Gid, Uid};
@@ -23,6 +23,7 @@ use crate::failure::{Attempt, Failure};
 use crate::helper;
 use crate::ids::IdMap;
 use crate::message::{Answer, Identity, Order, Preparation};
+use crate::network;
 use crate::options::Lifetime;
 use crate::seccomp::Program;
 use crate::step::{Fault, Step, perform};
@@ -33,6 +34,8 @@ pub(crate) struct Start<'a> {
     /// Into its groups; the unified hierarchy takes PID 1 in as it is born.
     pub doors: Vec<File>,
     pub lifetime: Lifetime,
+    /// An egress gate is wanted.
+    pub gate: bool,
     pub fault: Option<Fault>,
     pub filter: &'a Program,
 }
@@ -75,7 +78,7 @@ fn become_guest(channel: &Channel, start: &Start<'_>) -> Result<Never, Failure> 
     leave_with_launcher(channel);
     confine::shared_counters(preparation.ids)?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    let mounts = prepare(fault, &preparation, fds)?;
+    let mounts = prepare(channel, start, &preparation, fds)?;
     let (identity, fds) = match receive(channel)? {
         (Order::Become(identity), fds) => (*identity, fds),
         (other, _) => return Err(unexpected(&other)),
@@ -90,10 +93,12 @@ fn become_guest(channel: &Channel, start: &Start<'_>) -> Result<Never, Failure> 
 
 /// Everything that does not depend on which sandbox this will be. Answers the mounts to show.
 fn prepare(
-    fault: Option<Fault>,
+    channel: &Channel,
+    start: &Start<'_>,
     preparation: &Preparation,
     fds: Vec<OwnedFd>,
 ) -> Result<Vec<OwnedFd>, Failure> {
+    let fault = start.fault;
     let mut layers = root::Layers::sort(preparation, fds)?;
     let mounts = std::mem::take(&mut layers.mounts);
     let mounts = perform(fault, Step::Staging, || {
@@ -104,8 +109,18 @@ fn prepare(
     let new_root = perform(fault, Step::Overlay, || root::mount_overlays(preparation))?;
     perform(fault, Step::Kernel, || kernel::mount(&new_root, preparation.ids))?;
     perform(fault, Step::Loopback, || sys::thread::loopback_up().tried("bring loopback up"))?;
+    perform(fault, Step::Gate, || gate(channel, start.gate, &new_root))?;
     perform(fault, Step::Pivot, || root::pivot(&new_root))?;
     Ok(mounts)
+}
+
+/// The sockets go to the launcher, and none stays here.
+fn gate(channel: &Channel, wanted: bool, new_root: &OwnedFd) -> Result<(), Failure> {
+    let (gate, sockets) = network::prepare(wanted)?;
+    let etc = target::directory(new_root, "etc").tried("find /etc")?;
+    network::resolver::correct(&gate, &etc)?;
+    let fds: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
+    channel.send(&Answer::Gate(gate), &fds).tried("hand the gate's sockets over")
 }
 
 fn hand_over(

@@ -3,6 +3,7 @@
 //! it removes everything that is not to outlive its owner, and ends.
 
 mod adopt;
+mod binder;
 mod guest;
 mod host;
 mod janitor;
@@ -14,7 +15,7 @@ mod undo;
 mod watch;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -80,7 +81,7 @@ const LAST_WORK: Duration = Duration::from_secs(30);
 struct Launcher<'a> {
     control: &'a Channel,
     /// Messages that the owner has not taken yet.
-    unsent: VecDeque<Vec<u8>>,
+    unsent: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
     exits: OwnedFd,
     host: Host,
     slots: BTreeMap<u64, Slot>,
@@ -241,6 +242,7 @@ impl<'a> Launcher<'a> {
                     slot.end(None);
                 }
             }
+            Request::Gate { seq, id } => self.bind_gate(seq, &id),
             Request::Shutdown { seq } => {
                 self.shutdown.push(seq);
                 self.end_all();
@@ -311,6 +313,7 @@ impl<'a> Launcher<'a> {
                 slot.note_exit(pid);
             }
             self.note_named(pid, status);
+            self.note_bound(pid);
             self.note_death(pid, status);
         }
     }
@@ -366,19 +369,24 @@ impl<'a> Launcher<'a> {
 
     /// Sends to the owner, or keeps it until the owner reads.
     fn tell(&mut self, event: &Event) {
+        self.tell_with(event, Vec::new());
+    }
+
+    fn tell_with(&mut self, event: &Event, fds: Vec<OwnedFd>) {
         if self.orphaned_since.is_some() {
             return;
         }
         // Events are small; one that cannot be encoded does not exist.
         if let Ok(bytes) = encode(event) {
-            self.unsent.push_back(bytes);
+            self.unsent.push_back((bytes, fds));
         }
         self.flush();
     }
 
     fn flush(&mut self) {
-        while let Some(bytes) = self.unsent.front() {
-            match self.control.try_send_bytes(bytes) {
+        while let Some((bytes, fds)) = self.unsent.front() {
+            let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+            match self.control.try_send_bytes(bytes, &fds) {
                 Ok(()) => drop(self.unsent.pop_front()),
                 Err(Errno::AGAIN | Errno::NOBUFS) => return,
                 // The owner is gone; its socket will say so.

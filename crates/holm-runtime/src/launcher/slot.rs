@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use rustix::io::Errno;
 
+use super::binder::Binder;
 use crate::cgroup::{Control as _, Group};
 use crate::channel::Channel;
 use crate::driver::{SandboxSpec, Shape};
@@ -12,6 +13,7 @@ use crate::failure::{Attempt as _, Failure};
 use crate::ids::IdMap;
 use crate::kept::{Init, Kept};
 use crate::message::Created;
+use crate::network::Gate;
 use crate::step::Step;
 use crate::sys;
 
@@ -49,6 +51,11 @@ pub(super) struct Slot {
     /// A directory of its disk.
     pub disk: Option<OwnedFd>,
     pub socket: PathBuf,
+    pub gate: Gate,
+    /// The gate's sockets, until the owner is there to have them.
+    pub gate_sockets: Vec<OwnedFd>,
+    /// The helper that binds them again.
+    pub binder: Option<Binder>,
     /// PID 1 was told to go on to the guest.
     pub told: bool,
     /// The host name inside is still a blank's.
@@ -106,6 +113,9 @@ impl Slot {
             mounts: None,
             disk: None,
             socket,
+            gate: Gate::default(),
+            gate_sockets: Vec::new(),
+            binder: None,
             told: false,
             nameless: false,
             namer: None,
@@ -154,6 +164,7 @@ impl Slot {
             pid: self.init_pid?.unsigned_abs(),
             socket: self.socket.clone(),
             cgroup: self.group.clone(),
+            gate: self.gate.clone(),
         })
     }
 
@@ -174,6 +185,7 @@ impl Slot {
         slot.told = true;
         slot.init = init;
         slot.cpus = kept.cpus;
+        slot.gate = kept.gate;
         slot
     }
 
@@ -183,6 +195,7 @@ impl Slot {
         let Some(record) = &self.record else { return Ok(()) };
         let mut kept = Kept::new(self.shape, self.ids, self.group.clone(), self.socket.clone());
         kept.cpus.clone_from(&self.cpus);
+        kept.gate.clone_from(&self.gate);
         // One that is gone by now is nothing to look for.
         // Asked last: while it is not gone, the number is its own.
         let lives = |_: &Init| !self.init.as_ref().is_some_and(sys::process::is_gone);

@@ -181,6 +181,10 @@ impl Launcher<'_> {
         let Some(channel) = &slot.channel else { return };
         match channel.try_receive::<Answer>() {
             Err(Errno::AGAIN | Errno::INTR) => {}
+            Ok(Some((Answer::Gate(gate), sockets))) => {
+                slot.gate = gate;
+                slot.gate_sockets = sockets;
+            }
             Ok(Some((Answer::Starting, _))) => slot.starting = true,
             Ok(Some((Answer::Failed(failure), _))) => slot.end(Some(failure)),
             Ok(Some((Answer::Fault(mode), _))) => crate::step::happen(mode),
@@ -225,9 +229,10 @@ impl Launcher<'_> {
         }
         let Some(sandbox) = slot.created() else { return };
         let Some(order) = slot.take_order() else { return };
+        let sockets = std::mem::take(&mut slot.gate_sockets);
         let gone = slot.init_gone;
         self.blanks_fail = false;
-        self.tell(&Event::Created { seq: order.seq, sandbox });
+        self.tell_with(&Event::Created { seq: order.seq, sandbox }, sockets);
         if gone {
             // It died between its last word and now; nobody else will say so.
             self.tell(&Event::Exited { id: order.spec.id, out_of_memory: false });

@@ -161,6 +161,7 @@ fn undo(step: Step, slot: &mut Slot, host: &mut super::Host) -> Result<Undone, F
         // In the record, which goes last.
         | Step::Enter
         | Step::Owner => Ok(Undone::Yes),
+        Step::Gate => Ok(undo_gate(slot)),
         Step::Name => Ok(undo_name(slot)),
         Step::Socket => remove_file(&slot.socket, "remove the socket"),
         Step::Record => match &slot.record {
@@ -204,6 +205,19 @@ fn undo_name(slot: &Slot) -> Undone {
     // Not reaped yet, so the number is still its own.
     let _ = rustix::process::kill_process(pid, Signal::KILL);
     Undone::Wait
+}
+
+/// From here on nobody inside reaches the gate by us. A helper that binds its sockets again may hold
+/// the sandbox's namespaces, so it is killed and waited for.
+fn undo_gate(slot: &mut Slot) -> Undone {
+    slot.gate_sockets.clear();
+    match &slot.binder {
+        Some(binder) => {
+            binder.kill();
+            Undone::Wait
+        }
+        None => Undone::Yes,
+    }
 }
 
 /// Kills builder and PID 1, and waits for both. A PID 1 whose builder died before it could report

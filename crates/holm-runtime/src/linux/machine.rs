@@ -1,13 +1,13 @@
 //! One running sandbox, as its owner holds it.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::owned::Exit;
 use super::shared::Shared;
 use crate::cgroup::Control;
-use crate::driver::{BoxFuture, DriverError, ExitReason, Machine, Usage};
+use crate::driver::{BoxFuture, DriverError, ExitReason, GateSockets, Machine, Usage};
 use crate::message::{Created, Request};
 
 /// Dropping it without [`Machine::destroy`] ends the sandbox too, without waiting: nobody could
@@ -17,13 +17,16 @@ pub(super) struct LinuxMachine {
     shared: Arc<Shared>,
     created: Created,
     exit: Exit,
+    /// Those that came with it, until somebody asks for them.
+    gate: Mutex<Option<GateSockets>>,
     destroyed: AtomicBool,
 }
 
 impl LinuxMachine {
-    pub(super) fn new(shared: Arc<Shared>, created: Created) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, created: Created, gate: Option<GateSockets>) -> Self {
         let exit = shared.watch_exit(&created);
-        Self { shared, created, exit, destroyed: AtomicBool::new(false) }
+        let gate = Mutex::new(gate);
+        Self { shared, created, exit, gate, destroyed: AtomicBool::new(false) }
     }
 }
 
@@ -51,6 +54,20 @@ impl Machine for LinuxMachine {
 
     fn oom_kills(&self) -> Option<u64> {
         self.created.cgroup.as_ref().and_then(Control::oom_kills)
+    }
+
+    fn gate_sockets(&self) -> BoxFuture<'_, Result<Option<GateSockets>, DriverError>> {
+        Box::pin(async move {
+            if self.created.gate.families() == 0 {
+                return Ok(None);
+            }
+            let first = self.gate.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if first.is_some() {
+                return Ok(first);
+            }
+            let answer = self.shared.ask_for_gate(&self.created.id)?;
+            answer.await.map_err(|_| self.shared.launcher_gone())?.map(Some)
+        })
     }
 
     fn destroy(&self) -> BoxFuture<'_, Result<(), DriverError>> {

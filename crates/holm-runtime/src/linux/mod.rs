@@ -9,7 +9,6 @@ mod pending;
 mod shared;
 
 use std::fs::File;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::channel::Channel;
@@ -17,7 +16,7 @@ use crate::driver::{
     BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, LayerState, Machine, SandboxSpec,
 };
 use crate::failure::{Attempt, Failure};
-use crate::message::{Facts, Request};
+use crate::message::{Created, Facts, Request};
 use crate::options::{LinuxOptions, Settings};
 pub(crate) use child::Child;
 use machine::LinuxMachine;
@@ -31,8 +30,8 @@ pub struct LinuxDriver {
     shared: Arc<Shared>,
     options: LinuxOptions,
     facts: Facts,
-    /// PID 1 of a sandbox that runs, at which one can see what the host enforces.
-    seen: AtomicU32,
+    /// A sandbox that runs, at which one can see what the host enforces.
+    seen: Mutex<Option<Created>>,
     enforcement: OnceLock<Enforcement>,
     /// Of a service: nobody else takes over what is ours.
     lock: Mutex<Option<File>>,
@@ -118,7 +117,7 @@ impl Launching {
             shared,
             options,
             facts,
-            seen: AtomicU32::new(0),
+            seen: Mutex::new(None),
             enforcement: OnceLock::new(),
             lock: Mutex::new(lock),
         })
@@ -131,9 +130,9 @@ impl Driver for LinuxDriver {
             let (pending, answer) = PendingCreate::send(&self.shared, spec)?;
             let answer = answer.await;
             pending.complete();
-            let created = answer.map_err(|_| self.shared.launcher_gone())??;
-            self.seen.store(created.pid, Ordering::Relaxed);
-            let machine = LinuxMachine::new(self.shared.clone(), created);
+            let (created, gate) = answer.map_err(|_| self.shared.launcher_gone())??;
+            *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(created.clone());
+            let machine = LinuxMachine::new(self.shared.clone(), created, gate);
             Ok(Box::new(machine) as Box<dyn Machine>)
         })
     }
@@ -141,8 +140,8 @@ impl Driver for LinuxDriver {
     fn enforcement(&self) -> &Enforcement {
         self.enforcement.get_or_init(|| {
             // The newest may be gone again; then one is made to look at.
-            let pid = self.seen.load(Ordering::Relaxed);
-            let seen = if pid == 0 { None } else { crate::doctor::seen(&self.facts, pid) };
+            let newest = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let seen = newest.and_then(|newest| crate::doctor::seen(&self.facts, &newest));
             let found = seen.unwrap_or_else(|| crate::doctor::report(&self.options));
             found.demanding(&self.options.demanded)
         })
@@ -164,7 +163,7 @@ impl Driver for LinuxDriver {
 
     fn adopt(&self, id: &str) -> Option<Box<dyn Machine>> {
         let created = self.shared.adopt(id)?;
-        Some(Box::new(LinuxMachine::new(self.shared.clone(), created)))
+        Some(Box::new(LinuxMachine::new(self.shared.clone(), created, None)))
     }
 
     fn outlived(&self) -> bool {

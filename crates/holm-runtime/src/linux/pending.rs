@@ -6,16 +6,18 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::shared::Shared;
-use crate::driver::{DriverError, SandboxSpec};
+use crate::driver::{DriverError, GateSockets, SandboxSpec};
 use crate::message::{Created, Request};
 
-pub(super) type CreateAnswer = Result<Created, DriverError>;
+pub(super) type CreateAnswer = Result<(Created, Option<GateSockets>), DriverError>;
+pub(super) type GateAnswer = Result<GateSockets, DriverError>;
 pub(super) type DoneAnswer = Result<(), DriverError>;
 
 /// By number: who waits, and what was sent, where it may have to be sent again.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     pub creates: HashMap<u64, (String, oneshot::Sender<CreateAnswer>)>,
+    pub gates: HashMap<u64, oneshot::Sender<GateAnswer>>,
     pub others: HashMap<u64, oneshot::Sender<DoneAnswer>>,
     pub sent: HashMap<u64, Vec<u8>>,
 }
@@ -30,6 +32,14 @@ impl Pending {
     pub fn answer_other(&mut self, seq: u64, answer: DoneAnswer) {
         self.sent.remove(&seq);
         if let Some(sender) = self.others.remove(&seq) {
+            let _ = sender.send(answer);
+        }
+    }
+
+    /// A caller that has gone wants no sockets; they are closed.
+    pub fn answer_gate(&mut self, seq: u64, answer: GateAnswer) {
+        self.sent.remove(&seq);
+        if let Some(sender) = self.gates.remove(&seq) {
             let _ = sender.send(answer);
         }
     }

@@ -4,6 +4,7 @@
 //! the driver can then be started before a runtime is.
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,10 +14,10 @@ use tokio::sync::{oneshot, watch};
 
 use super::line::{self, Ready};
 use super::owned::{Exit, Owned};
-use super::pending::{DoneAnswer, Pending};
+use super::pending::{DoneAnswer, GateAnswer, Pending};
 use super::{Child, clean_up_after};
 use crate::channel::{Channel, encode};
-use crate::driver::{DriverError, DriverErrorKind, ExitReason};
+use crate::driver::{DriverError, DriverErrorKind, ExitReason, GateSockets};
 use crate::failure::Failure;
 use crate::message::{Created, Event, Request};
 use crate::options::Settings;
@@ -136,6 +137,18 @@ impl Shared {
         Ok(receiver)
     }
 
+    /// Asks for new sockets of a sandbox's gate.
+    pub(super) fn ask_for_gate(
+        &self,
+        id: &str,
+    ) -> Result<oneshot::Receiver<GateAnswer>, DriverError> {
+        let seq = self.next_seq();
+        let (sender, receiver) = oneshot::channel();
+        let request = Request::Gate { seq, id: id.to_owned() };
+        self.send(seq, &request, |pending| drop(pending.gates.insert(seq, sender)))?;
+        Ok(receiver)
+    }
+
     /// Sends a request that is answered; `enter` says to whom. Between two launchers it is kept for
     /// the next one.
     pub(super) fn send(
@@ -229,7 +242,7 @@ impl Shared {
     fn read_events(&self, channel: &Channel) {
         loop {
             match channel.receive::<Event>() {
-                Ok(Some((event, _))) => self.take(event),
+                Ok(Some((event, fds))) => self.take(event, fds),
                 Ok(None) => return,
                 Err(errno) => {
                     tracing::error!(%errno, "lost the launcher");
@@ -242,7 +255,7 @@ impl Shared {
     /// Goes on with another launcher.
     fn take_up(&self, ready: Ready) -> Arc<Channel> {
         let Ready { channel, pid, facts, found, ended } = ready;
-        ended.into_iter().for_each(|event| self.take(event));
+        ended.into_iter().for_each(|event| self.take(event, Vec::new()));
         let channel = Arc::new(channel);
         let mut state = self.state();
         if state.leaving {
@@ -264,19 +277,28 @@ impl Shared {
         channel
     }
 
-    fn take(&self, event: Event) {
+    fn take(&self, event: Event, fds: Vec<OwnedFd>) {
         let mut state = self.state();
         match event {
             Event::Created { seq, sandbox } => {
                 // Before anybody can ask, so that an exit straight after it is not missed.
                 drop(state.watch_exit(&sandbox));
                 let id = sandbox.id.clone();
-                if !state.pending.answer_create(seq, Ok(sandbox)) {
+                let sockets = GateSockets::of(&sandbox.gate, fds);
+                if !state.pending.answer_create(seq, Ok((sandbox, sockets))) {
                     state.owned.forget(&id);
                 }
             }
             Event::Failed { seq, failure } => {
                 state.pending.answer_create(seq, Err(failure.into()));
+            }
+            Event::Gate { seq, failure } => {
+                let answer = match failure {
+                    Some(failure) => Err(failure.into()),
+                    None => GateSockets::halves(fds)
+                        .ok_or_else(|| Failure::internal("a gate without sockets").into()),
+                };
+                state.pending.answer_gate(seq, answer);
             }
             Event::Exited { id, out_of_memory } => {
                 let reason = if out_of_memory { ExitReason::OutOfMemory } else { ExitReason::Died };
@@ -305,6 +327,7 @@ impl Shared {
         }
         // What was to be destroyed is gone too, once the clean-up is done; see `LinuxMachine`.
         state.pending.others.clear();
+        state.pending.gates.clear();
         if self.outlives_owner() {
             // They go on.
             return;
@@ -328,7 +351,7 @@ impl State {
             let id = sandbox.id.clone();
             let waiting = self.pending.create_of(&id);
             drop(self.watch_exit(&sandbox));
-            if !waiting.is_some_and(|seq| self.pending.answer_create(seq, Ok(sandbox))) {
+            if !waiting.is_some_and(|seq| self.pending.answer_create(seq, Ok((sandbox, None)))) {
                 self.owned.forget(&id);
                 let _ = channel.send(&Request::Destroy { seq: None, id }, &[]);
             }

@@ -94,6 +94,12 @@ pub fn is_gone(process: &OwnedFd) -> bool {
     poll(&mut ready, Some(&now)).is_ok() && !ready[0].revents().is_empty()
 }
 
+/// Has the kernel end this process after that many seconds, whatever it does by then.
+pub fn end_after(seconds: u32) {
+    // SAFETY: alarm has no preconditions, and no handler is installed for its signal.
+    unsafe { libc::alarm(seconds) };
+}
+
 /// Ends this process at once, running no destructors.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: _exit has no preconditions.

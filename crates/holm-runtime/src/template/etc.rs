@@ -36,21 +36,18 @@ sandbox:x:1000:
 nogroup:x:65534:
 ";
 
-/// Names come from files alone: there is no network, and no module that would ask a daemon.
+/// Names come from files and name servers; there is no module that would ask a daemon.
 pub(super) const NSSWITCH: &str = "\
 passwd: files
 group: files
 shadow: files
-hosts: files
+hosts: files dns
 networks: files
 protocols: files
 services: files
 ethers: files
 rpc: files
 ";
-
-/// Name resolution has nobody to ask.
-pub(super) const RESOLV_CONF: &str = "# This sandbox has no network, so there is no name server.\n";
 
 /// What every shell starts with.
 pub(super) const PROFILE: &str = "\

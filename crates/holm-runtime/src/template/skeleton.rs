@@ -98,7 +98,7 @@ fn write_etc(etc_dir: &Path) -> io::Result<()> {
         ("passwd", etc::PASSWD),
         ("group", etc::GROUP),
         ("nsswitch.conf", etc::NSSWITCH),
-        ("resolv.conf", etc::RESOLV_CONF),
+        ("resolv.conf", crate::network::resolver::BOTH),
         ("profile", etc::PROFILE),
         ("shells", "/bin/sh\n/bin/bash\n"),
         ("fstab", ""),

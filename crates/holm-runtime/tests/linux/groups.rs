@@ -66,7 +66,7 @@ fn unified_freezes_kills_and_empties() {
 fn doctor_sees_all_layers() {
     let found = doctor::report(&options());
     assert_eq!(found.mode, "root");
-    assert_eq!(found.layers.len(), 20);
+    assert_eq!(found.layers.len(), 21);
     for row in &found.layers {
         assert!(row.enforced || !row.mandatory, "{row:?}");
     }

@@ -6,6 +6,7 @@
 
 mod adopted;
 mod basics;
+mod gate;
 mod groups;
 mod guest;
 mod harness;
@@ -34,6 +35,7 @@ fn main() {
             let groups = [
                 adopted::TESTS,
                 basics::TESTS,
+                gate::TESTS,
                 groups::TESTS,
                 inside::TESTS,
                 outlive::TESTS,

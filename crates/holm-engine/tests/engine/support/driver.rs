@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use holm_runtime::{
-    BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, ExitReason, Machine, SandboxSpec,
-    Usage,
+    BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, ExitReason, GateSockets, Machine,
+    SandboxSpec, Usage,
 };
 use tokio::sync::watch;
 
@@ -192,6 +192,10 @@ impl Machine for FakeMachine {
 
     fn oom_kills(&self) -> Option<u64> {
         Some(self.0.oom_kills.load(Ordering::SeqCst))
+    }
+
+    fn gate_sockets(&self) -> BoxFuture<'_, Result<Option<GateSockets>, DriverError>> {
+        Box::pin(async { Ok(None) })
     }
 
     fn destroy(&self) -> BoxFuture<'_, Result<(), DriverError>> {
