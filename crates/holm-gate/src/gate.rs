@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::counters::Counters;
 use crate::denial::Denial;
 use crate::dns;
+use crate::inject::{Injection, InjectionError};
 use crate::policy::{Policies, PolicyError};
 use crate::state::State;
 use crate::tcp;
@@ -74,6 +75,17 @@ impl Gate {
         check(&policies)?;
         self.state.set_policies(&policies);
         Ok(())
+    }
+
+    /// Sets the credentials that are put into this sandbox's requests, in place of those before.
+    ///
+    /// # Errors
+    /// When there are too many, or no authority to open connections with; those before hold on.
+    pub fn set_injections(&self, injections: Vec<Injection>) -> Result<(), InjectionError> {
+        if !self.state.uplink.opens_tls() && !injections.is_empty() {
+            return Err(InjectionError::NoAuthority);
+        }
+        self.state.injections.set(injections)
     }
 
     /// What has gone through.

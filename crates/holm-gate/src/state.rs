@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use crate::counters::{Tally, count};
 use crate::denial::{Denial, Log, Protocol};
 use crate::dns::Bounds;
+use crate::inject::Set;
 use crate::names::Names;
 use crate::policy::{Compiled, HostName, Policies};
 use crate::uplink::Uplink;
@@ -20,6 +21,7 @@ pub(crate) struct State {
     pub(crate) tally: Tally,
     pub(crate) log: Log,
     pub(crate) dns: Bounds,
+    pub(crate) injections: Set,
     policies: RwLock<Arc<Compiled>>,
 }
 
@@ -32,6 +34,7 @@ impl State {
             tally: Tally::default(),
             log: Log::default(),
             dns: Bounds::default(),
+            injections: Set::default(),
             policies: RwLock::new(compiled),
         }
     }

@@ -4,16 +4,19 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
+use rustls::{ClientConfig, ServerConfig};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::address::{self, Own};
 use crate::dns::{Servers, Upstream};
 use crate::limits::Limits;
-use crate::policy::Rule;
+use crate::policy::{HostName, Rule};
+use crate::tls::{self, Ca, Leaves};
 
 /// What an uplink is made of.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +25,10 @@ pub struct UplinkOptions {
     pub deny: Vec<Rule>,
     /// Whom to ask for names; the host's `resolv.conf` without.
     pub resolvers: Option<Vec<SocketAddr>>,
+    /// The authority with which connections are opened for credentials; none are without.
+    pub ca: Option<Arc<Ca>>,
+    /// The certificates to trust in the world, as `SSL_CERT_FILE` names them; the system's without.
+    pub trust: Option<PathBuf>,
     /// Bounds.
     pub limits: Limits,
 }
@@ -40,6 +47,8 @@ pub struct Uplink {
     options: UplinkOptions,
     addresses: Addresses,
     upstream: Upstream,
+    leaves: Option<Leaves>,
+    trust: OnceLock<Result<Arc<ClientConfig>, String>>,
     worker: Handle,
     /// Its end is the thread's.
     _stop: oneshot::Sender<()>,
@@ -82,7 +91,9 @@ impl Uplink {
             None => Servers::of_host(),
         };
         let upstream = Upstream::new(servers);
-        Ok(Arc::new(Self { options, addresses, upstream, worker, _stop: stop }))
+        let leaves = options.ca.clone().map(Leaves::new);
+        let trust = OnceLock::new();
+        Ok(Arc::new(Self { options, addresses, upstream, leaves, trust, worker, _stop: stop }))
     }
 
     /// Bounds.
@@ -100,6 +111,29 @@ impl Uplink {
     /// Whom to ask for names.
     pub(crate) fn upstream(&self) -> &Upstream {
         &self.upstream
+    }
+
+    /// Whether connections can be opened for credentials.
+    pub(crate) fn opens_tls(&self) -> bool {
+        self.leaves.is_some()
+    }
+
+    /// The settings with which the gate speaks for a host.
+    pub(crate) fn leaf(&self, host: &HostName) -> Result<Arc<ServerConfig>, String> {
+        let leaves = self.leaves.as_ref().ok_or("this gate has no authority of its own")?;
+        leaves.of(host).map_err(|error| error.to_string())
+    }
+
+    /// The settings with which it speaks to hosts, read when they are first needed. The text of an
+    /// error has no path of the host; that is in the log.
+    pub(crate) fn trust(&self) -> Result<Arc<ClientConfig>, String> {
+        let load = || {
+            tls::trust(self.options.trust.as_deref()).map_err(|error| {
+                tracing::error!("cannot open connections for credentials: {error}");
+                "the host has no usable list of trusted certificates".to_owned()
+            })
+        };
+        self.trust.get_or_init(load).clone()
     }
 
     /// Where gates do their work.

@@ -1,0 +1,22 @@
+//! Credentials that a sandbox can use and not read. It sends a placeholder; the gate opens the
+//! connection to the hosts that the credential is bound to, and to no others, and puts the credential
+//! into the headers that are named for it.
+
+mod injection;
+mod metered;
+mod open;
+mod replace;
+mod secret;
+mod set;
+
+#[cfg(test)]
+mod tests;
+
+pub use injection::{
+    Injection, InjectionError, MAX_HEADERS, MAX_HOSTS, MAX_INJECTIONS, MAX_SECRET, PLACEHOLDER,
+};
+#[allow(unused_imports, reason = "for the TCP side, which decides what is opened")]
+pub(crate) use open::{Opened, open};
+pub(crate) use replace::{TooLong, replace};
+pub use secret::Secret;
+pub(crate) use set::Set;
