@@ -5,13 +5,16 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
+
 use crate::counters::Counters;
 use crate::denial::Denial;
 use crate::dns;
 use crate::inject::{Injection, InjectionError};
 use crate::policy::{Policies, PolicyError};
 use crate::state::State;
-use crate::tcp;
+use crate::tcp::{self, Origin};
 use crate::uplink::Uplink;
 
 /// Sockets that were made inside a sandbox's namespace.
@@ -38,7 +41,8 @@ pub enum GateError {
 #[derive(Debug)]
 pub struct Gate {
     state: Arc<State>,
-    tasks: Vec<tokio::task::AbortHandle>,
+    listeners: Vec<Arc<TcpListener>>,
+    tasks: Vec<AbortHandle>,
 }
 
 impl Gate {
@@ -51,11 +55,21 @@ impl Gate {
         sockets: Sockets,
         policies: Policies,
     ) -> Result<Self, GateError> {
-        check(&policies)?;
-        let state = Arc::new(State::new(Arc::clone(uplink), &policies));
-        let mut gate = Self { state, tasks: Vec::new() };
+        Self::with_origin(uplink, sockets, &policies, Origin::Kernel)
+    }
+
+    pub(crate) fn with_origin(
+        uplink: &Arc<Uplink>,
+        sockets: Sockets,
+        policies: &Policies,
+        origin: Origin,
+    ) -> Result<Self, GateError> {
+        check(policies)?;
+        let state = Arc::new(State::new(Arc::clone(uplink), origin, policies));
+        let mut gate = Self { state, listeners: Vec::new(), tasks: Vec::new() };
         for socket in sockets.tcp {
-            let listener = tcp::listener(uplink, socket).map_err(GateError::Socket)?;
+            let listener = Arc::new(tcp::listener(uplink, socket).map_err(GateError::Socket)?);
+            gate.listeners.push(Arc::clone(&listener));
             let serve = tcp::serve(Arc::clone(&gate.state), listener);
             gate.tasks.push(uplink.worker().spawn(serve).abort_handle());
         }
@@ -88,10 +102,15 @@ impl Gate {
         self.state.injections.set(injections)
     }
 
-    /// What has gone through.
+    /// What has gone through since this gate was started.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.state.tally.read()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn state(&self) -> &Arc<State> {
+        &self.state
     }
 
     /// What was refused, newest last.
@@ -103,6 +122,11 @@ impl Gate {
 
 impl Drop for Gate {
     fn drop(&mut self) {
+        // Nothing is taken in after this line, whenever the task ends that accepts.
+        for listener in &self.listeners {
+            let _closed = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
+        }
+        self.state.open.end_all();
         for task in &self.tasks {
             task.abort();
         }

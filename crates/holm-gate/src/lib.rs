@@ -11,7 +11,8 @@
 //! | `names` | which names a sandbox was given which address for |
 //! | `dns` | names: judge, ask, filter, answer |
 //! | [`inject`], [`tls`], `http` | credentials that a sandbox can use and not read |
-//! | `tcp` | connections: accept, judge, dial, relay |
+//! | `tcp` | connections: accept, judge, and what a client says first |
+//! | `dial`, `relay` | reaching the outside, and moving bytes |
 //! | [`counters`], [`denial`], [`limits`] | what is told, and what is bounded |
 //!
 //! A rule by name is decided on what this sandbox was told by its own DNS together with what its
@@ -23,24 +24,27 @@
 pub mod address;
 pub mod counters;
 pub mod denial;
+mod dial;
 mod dns;
 pub mod gate;
-#[allow(dead_code, reason = "until the TCP side hands over what is to be opened")]
 mod http;
-#[allow(dead_code, reason = "until the TCP side hands over what is to be opened")]
 pub mod inject;
 pub mod limits;
 mod names;
+mod places;
 pub mod policy;
+mod relay;
 mod state;
 mod tcp;
+#[cfg(test)]
+mod tests;
 mod text;
-#[allow(dead_code, reason = "until the TCP side hands over what is to be opened")]
 pub mod tls;
 pub mod uplink;
 
 pub use counters::Counters;
 pub use denial::{Denial, Protocol};
+pub use dial::{Proxy, ProxyError};
 pub use gate::{Gate, GateError, Sockets};
 pub use inject::{Injection, InjectionError, Secret};
 pub use limits::Limits;

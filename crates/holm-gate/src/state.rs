@@ -1,6 +1,7 @@
 //! What the parts of one gate share: its policies, what its DNS told, counters and denials.
 
 use std::net::IpAddr;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::Timestamp;
@@ -10,7 +11,10 @@ use crate::denial::{Denial, Log, Protocol};
 use crate::dns::Bounds;
 use crate::inject::Set;
 use crate::names::Names;
+use crate::places::Places;
 use crate::policy::{Compiled, HostName, Policies};
+use crate::relay::Bucket;
+use crate::tcp::{Origin, Registry};
 use crate::uplink::Uplink;
 
 /// What the parts of one gate share.
@@ -22,12 +26,18 @@ pub(crate) struct State {
     pub(crate) log: Log,
     pub(crate) dns: Bounds,
     pub(crate) injections: Set,
+    pub(crate) open: Registry,
+    pub(crate) origin: Origin,
+    pub(crate) dialling: Places,
+    pub(crate) bucket: Bucket,
+    pub(crate) pipes_used: AtomicUsize,
     policies: RwLock<Arc<Compiled>>,
 }
 
 impl State {
-    pub(crate) fn new(uplink: Arc<Uplink>, policies: &Policies) -> Self {
+    pub(crate) fn new(uplink: Arc<Uplink>, origin: Origin, policies: &Policies) -> Self {
         let compiled = Arc::new(Compiled::new(policies, uplink.deny()));
+        let bucket = Bucket::new(uplink.limits().bandwidth);
         Self {
             uplink,
             names: Names::default(),
@@ -35,6 +45,11 @@ impl State {
             log: Log::default(),
             dns: Bounds::default(),
             injections: Set::default(),
+            open: Registry::default(),
+            origin,
+            dialling: Places::default(),
+            bucket,
+            pipes_used: AtomicUsize::new(0),
             policies: RwLock::new(compiled),
         }
     }
@@ -44,9 +59,11 @@ impl State {
         Arc::clone(&self.policies.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Sets other policies, and resets what they refuse before this returns.
     pub(crate) fn set_policies(&self, policies: &Policies) {
         let compiled = Arc::new(Compiled::new(policies, self.uplink.deny()));
         *self.policies.write().unwrap_or_else(PoisonError::into_inner) = compiled;
+        self.open.judge_again(self);
     }
 
     /// Counts and notes a refusal.

@@ -8,15 +8,22 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::{ClientConfig, ServerConfig};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::address::{self, Own};
+use crate::dial::Proxy;
 use crate::dns::{Servers, Upstream};
 use crate::limits::Limits;
+use crate::places::{Place, Places};
 use crate::policy::{HostName, Rule};
+use crate::relay::{PIPES, Pipes};
 use crate::tls::{self, Ca, Leaves};
+
+/// Files that this process needs for all else.
+const OTHERS: usize = 256;
 
 /// What an uplink is made of.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +36,8 @@ pub struct UplinkOptions {
     pub ca: Option<Arc<Ca>>,
     /// The certificates to trust in the world, as `SSL_CERT_FILE` names them; the system's without.
     pub trust: Option<PathBuf>,
+    /// The host's outbound proxy.
+    pub proxy: Option<Proxy>,
     /// Bounds.
     pub limits: Limits,
 }
@@ -49,6 +58,9 @@ pub struct Uplink {
     upstream: Upstream,
     leaves: Option<Leaves>,
     trust: OnceLock<Result<Arc<ClientConfig>, String>>,
+    open: Places,
+    open_limit: usize,
+    pipes: Pipes,
     worker: Handle,
     /// Its end is the thread's.
     _stop: oneshot::Sender<()>,
@@ -60,7 +72,6 @@ pub(crate) enum Addresses {
     Real(Own),
     /// As a test says; there is no such form in the product.
     #[cfg(test)]
-    #[allow(dead_code, reason = "for the tests of the TCP side, which follow")]
     Told(Box<dyn Fn(IpAddr) -> Option<&'static str> + Send + Sync>),
 }
 
@@ -93,7 +104,20 @@ impl Uplink {
         let upstream = Upstream::new(servers);
         let leaves = options.ca.clone().map(Leaves::new);
         let trust = OnceLock::new();
-        Ok(Arc::new(Self { options, addresses, upstream, leaves, trust, worker, _stop: stop }))
+        let open_limit = options.limits.connections_total.min(descriptors() / 2);
+        let (open, pipes) = (Places::default(), Pipes::default());
+        Ok(Arc::new(Self {
+            options,
+            addresses,
+            upstream,
+            leaves,
+            trust,
+            open,
+            open_limit,
+            pipes,
+            worker,
+            _stop: stop,
+        }))
     }
 
     /// Bounds.
@@ -136,6 +160,20 @@ impl Uplink {
         self.trust.get_or_init(load).clone()
     }
 
+    /// The host's outbound proxy.
+    pub(crate) fn proxy(&self) -> Option<&Proxy> {
+        self.options.proxy.as_ref()
+    }
+
+    /// A place for one more open connection.
+    pub(crate) fn enter(&self) -> Option<Place> {
+        self.open.enter(self.open_limit)
+    }
+
+    pub(crate) fn pipes(&self) -> &Pipes {
+        &self.pipes
+    }
+
     /// Where gates do their work.
     pub(crate) fn worker(&self) -> &Handle {
         &self.worker
@@ -159,6 +197,17 @@ impl Uplink {
         };
         kind.map(|kind| format!("always refused: {kind}"))
     }
+}
+
+/// How many files connections may have open: all that this process may, but for what others of it
+/// and pipes need. What the kernel permits is asked for first: the lower limit is for old programs.
+fn descriptors() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let current =
+        if setrlimit(Resource::Nofile, raised).is_ok() { raised.current } else { limit.current };
+    let current = current.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX));
+    current.saturating_sub(OTHERS + 2 * PIPES).max(OTHERS / 2)
 }
 
 impl std::fmt::Debug for Addresses {

@@ -19,8 +19,6 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-#[allow(unused_imports, reason = "for connections to port 53, which the TCP side hands over")]
-pub(crate) use serve::stream;
-pub(crate) use serve::{Bounds, datagrams, socket};
+pub(crate) use serve::{Bounds, datagrams, socket, stream};
 pub(crate) use servers::Servers;
 pub(crate) use upstream::Upstream;

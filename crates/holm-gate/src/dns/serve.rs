@@ -123,7 +123,6 @@ pub(crate) async fn datagrams(state: Arc<State>, socket: UdpSocket) {
     }
 }
 
-#[allow(dead_code, reason = "for connections to port 53, which the TCP side hands over")]
 /// Answers the questions of one connection, one after the other, until it ends or idles.
 ///
 /// # Errors

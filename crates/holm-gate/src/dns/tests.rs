@@ -26,7 +26,7 @@ fn framed(message: &[u8]) -> Vec<u8> {
 fn serve() -> (DuplexStream, JoinHandle<std::io::Result<()>>) {
     let uplink = Uplink::new(UplinkOptions::default()).expect("an uplink");
     let policies = Policies { own: EgressPolicy::none(), ceiling: None };
-    let state = Arc::new(State::new(uplink, &policies));
+    let state = Arc::new(State::new(uplink, crate::tcp::Origin::Kernel, &policies));
     let (near, far) = duplex(4096);
     (near, tokio::spawn(async move { stream(&state, far).await }))
 }

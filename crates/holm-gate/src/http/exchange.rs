@@ -18,7 +18,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use super::check::{self, Site};
-use super::far::{BUFFER, Far, Stream};
+use super::far::{BUFFER, Dialling, Far, Stream};
 use super::refusal::{Body, Refusal};
 use super::upgrade;
 use crate::inject::{self, Set};
@@ -49,7 +49,7 @@ pub(crate) async fn serve<S, F, D, N>(near: S, service: Service<'_, D, N>) -> io
 where
     S: Stream,
     F: Stream,
-    D: AsyncFn() -> io::Result<F>,
+    D: Fn() -> Dialling<F>,
     N: Fn(&str),
 {
     let Service { site, secrets, trust, dial, note, connect, idle } = service;
@@ -85,7 +85,7 @@ async fn exchange<D, F>(
     mut request: Request<Incoming>,
 ) -> Result<Response<Body>, Refusal>
 where
-    D: AsyncFn() -> io::Result<F>,
+    D: Fn() -> Dialling<F>,
     F: Stream,
 {
     let near = hyper::upgrade::on(&mut request);

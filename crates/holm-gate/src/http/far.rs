@@ -2,6 +2,7 @@
 //! closed it between two requests.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
@@ -26,6 +27,9 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
+/// A connection that is on its way.
+pub(crate) type Dialling<S> = Pin<Box<dyn Future<Output = io::Result<S>> + Send>>;
+
 /// The side of the host.
 pub(super) struct Far<D> {
     site: Site,
@@ -40,7 +44,7 @@ pub(super) struct Far<D> {
 
 impl<D, S> Far<D>
 where
-    D: AsyncFn() -> io::Result<S>,
+    D: Fn() -> Dialling<S>,
     S: Stream,
 {
     pub(super) fn new(

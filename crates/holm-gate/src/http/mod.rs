@@ -10,4 +10,4 @@ mod upgrade;
 
 pub(crate) use check::Site;
 pub(crate) use exchange::{Service, serve};
-pub(crate) use far::Stream;
+pub(crate) use far::{Dialling, Stream};

@@ -27,6 +27,7 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, text)
     }
 
+    #[cfg(test)]
     pub(super) fn status(&self) -> StatusCode {
         self.status
     }

@@ -15,7 +15,6 @@ mod tests;
 pub use injection::{
     Injection, InjectionError, MAX_HEADERS, MAX_HOSTS, MAX_INJECTIONS, MAX_SECRET, PLACEHOLDER,
 };
-#[allow(unused_imports, reason = "for the TCP side, which decides what is opened")]
 pub(crate) use open::{Opened, open};
 pub(crate) use replace::{TooLong, replace};
 pub use secret::Secret;

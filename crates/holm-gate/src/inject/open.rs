@@ -9,7 +9,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::metered::{Activity, Metered};
 use crate::denial::Protocol;
-use crate::http::{self, Service, Site, Stream};
+use crate::http::{self, Dialling, Service, Site, Stream};
 use crate::policy::HostName;
 use crate::state::State;
 
@@ -38,7 +38,7 @@ pub(crate) async fn open<S, F, D>(
 where
     S: Stream,
     F: Stream,
-    D: AsyncFn() -> io::Result<F>,
+    D: Fn() -> Dialling<F>,
 {
     let Opened { host, address, tls } = opened;
     let note = |text: &str| {

@@ -1,44 +1,55 @@
 //! Where a connection was going before the sandbox's rules redirected it to the gate.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsFd;
+use std::net::SocketAddr;
 
 use rustix::net::sockopt;
+use tokio::net::TcpStream;
 
-/// The original destination of an accepted connection.
-///
-/// # Errors
-/// When there is none: a connection that was not redirected has no business here.
-pub(crate) fn of(stream: &(impl AsFd + Addressed)) -> io::Result<SocketAddr> {
-    let own = stream.own_address()?;
-    let target = match own {
-        SocketAddr::V4(_) => SocketAddr::V4(sockopt::ip_original_dst(stream)?),
-        SocketAddr::V6(_) => SocketAddr::V6(sockopt::ipv6_original_dst(stream)?),
-    };
-    check(own, target)
+/// Who knows where a connection was going.
+pub(crate) enum Origin {
+    /// The kernel's connection tracking.
+    Kernel,
+    /// A test; there is no such form in the product.
+    #[cfg(test)]
+    Told(Told),
+}
+
+#[cfg(test)]
+type Told = Box<dyn Fn(&TcpStream) -> io::Result<SocketAddr> + Send + Sync>;
+
+impl Origin {
+    /// The original destination of an accepted connection.
+    ///
+    /// # Errors
+    /// When there is none: a connection that was not redirected has no business here.
+    pub(crate) fn of(&self, stream: &TcpStream) -> io::Result<SocketAddr> {
+        let own = stream.local_addr()?;
+        let target = match self {
+            Self::Kernel => match own {
+                SocketAddr::V4(_) => SocketAddr::V4(sockopt::ip_original_dst(stream)?),
+                SocketAddr::V6(_) => SocketAddr::V6(sockopt::ipv6_original_dst(stream)?),
+            },
+            #[cfg(test)]
+            Self::Told(told) => told(stream)?,
+        };
+        check(own, target)
+    }
+}
+
+impl std::fmt::Debug for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Origin")
+    }
 }
 
 /// The kernel answers with the gate's own socket for a connection that went there directly.
 fn check(own: SocketAddr, target: SocketAddr) -> io::Result<SocketAddr> {
-    let none = || io::Error::new(io::ErrorKind::AddrNotAvailable, "no original destination");
     let is_scoped = matches!(target, SocketAddr::V6(v6) if v6.scope_id() != 0);
     if target == own || target.port() == 0 || is_scoped {
-        return Err(none());
+        return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, "no original destination"));
     }
-    let address: IpAddr = target.ip();
-    Ok(SocketAddr::new(address, target.port()))
-}
-
-/// A socket that knows its own address.
-pub(crate) trait Addressed {
-    fn own_address(&self) -> io::Result<SocketAddr>;
-}
-
-impl Addressed for tokio::net::TcpStream {
-    fn own_address(&self) -> io::Result<SocketAddr> {
-        self.local_addr()
-    }
+    Ok(SocketAddr::new(target.ip(), target.port()))
 }
 
 #[cfg(test)]

@@ -12,4 +12,4 @@ mod tests;
 
 pub use ca::{Ca, CaError};
 pub(crate) use leaves::Leaves;
-pub(crate) use roots::trust;
+pub(crate) use roots::{NoRoots, trust};

@@ -1,0 +1,108 @@
+//! Taking connections in, within bounds. What has no place is reset at once.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rustix::net::sockopt;
+use tokio::net::{TcpListener, TcpStream};
+
+use super::conn::{Conn, reset};
+use super::serve as one;
+use crate::counters::count;
+use crate::denial::Protocol;
+use crate::dial::SMALL_BUFFER;
+use crate::state::State;
+use crate::uplink::Uplink;
+
+/// Connections of a sandbox for which the kernel may choose how much it buffers. Further ones have
+/// small buffers, so that a sandbox which does not read cannot make the kernel keep gigabytes.
+const WIDE: usize = 64;
+
+/// A socket of the sandbox, ready to be served by the uplink's thread.
+pub(crate) fn listener(uplink: &Uplink, socket: OwnedFd) -> io::Result<TcpListener> {
+    let listener = std::net::TcpListener::from(socket);
+    listener.set_nonblocking(true)?;
+    let _worker = uplink.worker().enter();
+    TcpListener::from_std(listener)
+}
+
+/// Serves until it is dropped.
+pub(crate) async fn serve(state: Arc<State>, listener: Arc<TcpListener>) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => admit(&state, stream),
+            // Nothing to do about it but to wait: mostly no descriptor is left.
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+        // However fast a sandbox connects, others of this thread have a turn.
+        tokio::task::coop::consume_budget().await;
+    }
+}
+
+/// The port of DNS.
+pub(super) const DNS: u16 = 53;
+
+fn admit(state: &Arc<State>, near: TcpStream) {
+    count(&state.tally.connections_total, 1);
+    let Ok(target) = state.origin.of(&near) else {
+        state.deny(Protocol::Tcp, None, None, 0, "the connection has no destination");
+        return reset(&near);
+    };
+    let limits = state.uplink.limits();
+    let wide = state.open.len() < WIDE;
+    let conn = Arc::new(Conn::new(near, target, wide));
+    // What no policy opens needs no task. Whomever DNS is meant for, the gate answers it.
+    let refused = (target.port() != DNS).then(|| state.uplink.refused(target.ip())).flatten();
+    if let Some(rule) = refused {
+        return refuse(state, &conn, &rule);
+    }
+    let places = state.uplink.enter();
+    let Some(place) = places else {
+        return refuse(state, &conn, "limit: open connections of the service");
+    };
+    let Some(key) = state.open.enter(&conn, limits.connections) else {
+        let rule = format!("limit: {} open connections", limits.connections);
+        return refuse(state, &conn, &rule);
+    };
+    count(&state.tally.connections_open, 1);
+    let open = Open { state: Arc::clone(state), key, _place: place };
+    if prepare(&conn).is_err() {
+        return conn.reset();
+    }
+    tokio::spawn(async move {
+        one::run(&open.state, &conn).await;
+        drop(conn);
+        drop(open);
+    });
+}
+
+fn refuse(state: &State, conn: &Conn, rule: &str) {
+    conn.refuse(state, rule);
+    conn.reset();
+}
+
+fn prepare(conn: &Conn) -> io::Result<()> {
+    conn.near.set_nodelay(true)?;
+    if !conn.wide {
+        sockopt::set_socket_send_buffer_size(&conn.near, SMALL_BUFFER)?;
+        sockopt::set_socket_recv_buffer_size(&conn.near, SMALL_BUFFER)?;
+    }
+    Ok(())
+}
+
+/// A connection's places; its end gives them back.
+struct Open {
+    state: Arc<State>,
+    key: u64,
+    _place: crate::places::Place,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.state.open.leave(self.key);
+        self.state.tally.connections_open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
