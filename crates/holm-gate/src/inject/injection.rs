@@ -16,6 +16,10 @@ pub const PLACEHOLDER: std::ops::RangeInclusive<usize> = 8..=128;
 /// Most bytes of a credential.
 pub const MAX_SECRET: usize = 8 * 1024;
 
+/// The ports of a host that is bound without any. A connection to another one (SSH, mail) is none of
+/// HTTP, and waiting for what its client says would only delay it.
+const WEB: [u16; 2] = [443, 80];
+
 /// Where a placeholder is looked for if nothing else is said.
 const USUAL: [HeaderName; 2] = [header::AUTHORIZATION, HeaderName::from_static("x-api-key")];
 
@@ -124,7 +128,11 @@ impl Injection {
 
     /// Whether it is for this host, on this port, by this way.
     pub(crate) fn is_for(&self, host: &HostName, port: u16, tls: bool) -> bool {
-        let covers = |rule: &Rule| rule.covers_name(host) && rule.covers_port(port);
+        let port = |rule: &Rule| match &rule.ports {
+            Some(ports) => ports.contains(&port),
+            None => WEB.contains(&port),
+        };
+        let covers = |rule: &Rule| rule.covers_name(host) && port(rule);
         (tls || self.allow_plaintext) && self.hosts.iter().any(covers)
     }
 
@@ -190,7 +198,9 @@ mod tests {
             assert_eq!(made(plain).is_for(&host, port, tls), expected, "{host} {port} {tls}");
         };
         check("api.example", 443, true, false, true);
-        check("API.example", 8443, true, false, true);
+        check("API.example", 80, true, false, true);
+        check("api.example", 8443, true, false, false);
+        check("api.example", 22, true, true, false);
         check("x.api.example", 443, true, false, false);
         check("a.b.example", 443, true, false, true);
         check("a.b.example", 444, true, false, false);
