@@ -3,14 +3,13 @@
 //! into the headers that are named for it.
 
 mod injection;
-mod metered;
 mod open;
 mod replace;
 mod secret;
 mod set;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use injection::{
     Injection, InjectionError, MAX_HEADERS, MAX_HOSTS, MAX_INJECTIONS, MAX_SECRET, PLACEHOLDER,

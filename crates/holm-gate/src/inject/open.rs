@@ -7,10 +7,10 @@ use std::sync::Arc;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use super::metered::{Activity, Metered};
 use crate::denial::Protocol;
 use crate::http::{self, Dialling, Service, Site, Stream};
 use crate::policy::HostName;
+use crate::relay::{Counted, Meter};
 use crate::state::State;
 
 /// A connection that is opened.
@@ -49,8 +49,8 @@ where
         io::Error::other(text)
     };
     let limits = state.uplink.limits();
-    let activity = Activity::new();
-    let near = Metered::new(near, Arc::clone(state), Arc::clone(&activity));
+    let meter = Arc::new(Meter::new(state));
+    let near = Counted::new(near, Arc::clone(&meter));
     let service = Service {
         site: Site { host: host.clone(), port: address.port(), tls },
         secrets: &state.injections,
@@ -72,6 +72,6 @@ where
     };
     tokio::select! {
         served = work => served,
-        () = activity.idle(limits.idle) => Err(io::ErrorKind::TimedOut.into()),
+        () = meter.idle() => Err(io::ErrorKind::TimedOut.into()),
     }
 }

@@ -3,6 +3,7 @@
 
 mod bucket;
 mod copy;
+mod counted;
 mod pipes;
 mod splice;
 
@@ -19,6 +20,7 @@ use crate::state::State;
 
 pub(crate) use bucket::Bucket;
 pub(crate) use copy::between;
+pub(crate) use counted::Counted;
 use pipes::Pipe;
 pub(crate) use pipes::{PIPES, Pipes};
 

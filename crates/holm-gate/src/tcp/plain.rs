@@ -2,12 +2,9 @@
 //! host that it asks for, and sent on. What another server could read differently never gets out,
 //! because requests are written anew.
 
-use std::io;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, ready};
 
 use hyper::body::Incoming;
 use hyper::client::conn::http1 as client;
@@ -18,17 +15,15 @@ use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
-use tokio::time::Sleep;
 
 use super::conn::Conn;
 use super::near::Near;
 use super::serve::{Cut, refuse};
 use crate::dial::Far;
 use crate::policy::HostName;
-use crate::relay::{Meter, Way};
+use crate::relay::{Counted, Meter};
 use crate::state::State;
 
 /// Most bytes of a head, and of what is buffered each way.
@@ -201,70 +196,6 @@ fn named(authority: &str, address: IpAddr) -> Result<Option<HostName>, &'static 
         Ok(literal) if literal == address => Ok(None),
         Ok(_) => Err("the HTTP request asks for another address"),
         Err(_) => host.parse().map(Some).map_err(|_| NOT_A_HOST),
-    }
-}
-
-/// The sandbox's end, with its bytes counted and its bandwidth kept to.
-struct Counted {
-    near: Near,
-    meter: Arc<Meter>,
-    pause: Option<Pin<Box<Sleep>>>,
-}
-
-impl Counted {
-    fn new(near: Near, meter: Arc<Meter>) -> Self {
-        Self { near, meter, pause: None }
-    }
-
-    fn poll_pause(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if let Some(pause) = &mut self.pause {
-            ready!(pause.as_mut().poll(context));
-            self.pause = None;
-        }
-        Poll::Ready(())
-    }
-
-    fn count(&mut self, way: Way, bytes: usize) {
-        let pause = self.meter.moved(way, bytes);
-        self.pause = pause.map(|pause| Box::pin(tokio::time::sleep(pause)));
-    }
-}
-
-impl AsyncRead for Counted {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        ready!(this.poll_pause(context));
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut this.near).poll_read(context, buffer))?;
-        this.count(Way::Out, buffer.filled().len() - before);
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Counted {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        ready!(this.poll_pause(context));
-        let piece = bytes.get(..this.meter.chunk()).unwrap_or(bytes);
-        let written = ready!(Pin::new(&mut this.near).poll_write(context, piece))?;
-        this.count(Way::In, written);
-        Poll::Ready(Ok(written))
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.near).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.near).poll_shutdown(context)
     }
 }
 

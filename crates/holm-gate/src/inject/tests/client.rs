@@ -6,18 +6,18 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
 
 /// Longer than anything here takes, so that a hang is a failure.
-pub(super) const HANG: Duration = Duration::from_secs(50);
+pub(crate) const HANG: Duration = Duration::from_secs(50);
 
 /// An answer.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) head: String,
-    pub(super) body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
 }
 
 /// Sends these bytes and reads one answer.
-pub(super) async fn ask(
+pub(crate) async fn ask(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     request: &str,
 ) -> Answer {
@@ -27,7 +27,7 @@ pub(super) async fn ask(
 }
 
 /// Reads one answer: its body by its length, by chunks (as they came), or to the end.
-pub(super) async fn answer(stream: &mut (impl AsyncRead + Unpin)) -> Answer {
+pub(crate) async fn answer(stream: &mut (impl AsyncRead + Unpin)) -> Answer {
     timeout(HANG, read(stream)).await.expect("an answer")
 }
 

@@ -12,13 +12,13 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 /// An authority of the world.
-pub(super) struct Authority {
-    pub(super) pem: String,
+pub(crate) struct Authority {
+    pub(crate) pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -27,7 +27,7 @@ impl Authority {
         Self { pem, issuer: Issuer::new(params, key) }
     }
 
-    pub(super) fn config(&self, name: &str) -> Arc<ServerConfig> {
+    pub(crate) fn config(&self, name: &str) -> Arc<ServerConfig> {
         let key = KeyPair::generate().expect("a key");
         let params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
@@ -45,22 +45,22 @@ impl Authority {
 
 /// A request as it came.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
-    pub(super) head: String,
+pub(crate) struct Seen {
+    pub(crate) head: String,
     /// As it came: chunks with their lengths.
-    pub(super) body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Seen {
     /// The values of a header, in order.
-    pub(super) fn all(&self, name: &str) -> Vec<&str> {
+    pub(crate) fn all(&self, name: &str) -> Vec<&str> {
         let fields = self.head.lines().skip(1).filter_map(|line| line.split_once(": "));
         fields.filter(|(it, _)| it.eq_ignore_ascii_case(name)).map(|(_, value)| value).collect()
     }
 }
 
 /// What to say to a request, and whether the connection goes on.
-pub(super) enum Say {
+pub(crate) enum Say {
     Bytes(&'static str),
     /// And then the end of the connection.
     Last(&'static str),
@@ -73,8 +73,8 @@ pub(super) enum Say {
 type Script = dyn Fn(&Seen) -> Say + Send + Sync;
 
 /// The host; dropping it ends it.
-pub(super) struct Host {
-    pub(super) address: SocketAddr,
+pub(crate) struct Host {
+    pub(crate) address: SocketAddr,
     log: Arc<Mutex<Vec<Seen>>>,
     connections: Arc<Mutex<usize>>,
     task: JoinHandle<()>,
@@ -88,7 +88,7 @@ impl Drop for Host {
 
 impl Host {
     /// One that speaks TLS with these settings, or plainly.
-    pub(super) async fn start(
+    pub(crate) async fn start(
         tls: Option<Arc<ServerConfig>>,
         script: impl Fn(&Seen) -> Say + Send + Sync + 'static,
     ) -> Self {
@@ -107,11 +107,11 @@ impl Host {
         Self { address, log, connections, task }
     }
 
-    pub(super) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
         self.log.lock().expect("no panic").clone()
     }
 
-    pub(super) fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         *self.connections.lock().expect("no panic")
     }
 }

@@ -15,24 +15,26 @@ use tokio_rustls::client::TlsStream;
 
 use super::super::{Injection, Opened, Secret, open};
 use super::host::{Authority, Host, Say, Seen};
+use crate::http::Stream;
 use crate::limits::Limits;
 use crate::policy::Policies;
 use crate::state::State;
+use crate::tcp::Origin;
 use crate::tls::Ca;
 use crate::uplink::{Uplink, UplinkOptions};
 
-pub(super) const NAME: &str = "api.example";
-pub(super) const PLACEHOLDER: &str = "holm-placeholder";
-pub(super) const SECRET: &str = "s3cr3t-value";
+pub(crate) const NAME: &str = "api.example";
+pub(crate) const PLACEHOLDER: &str = "holm-placeholder";
+pub(crate) const SECRET: &str = "s3cr3t-value";
 
 /// A port that no test listens on: the site that a connection is for, not what is dialled.
 const TLS_PORT: u16 = 443;
 
 static NUMBER: AtomicUsize = AtomicUsize::new(0);
 
-pub(super) struct World {
-    pub(super) state: Arc<State>,
-    pub(super) host: Host,
+pub(crate) struct World {
+    pub(crate) state: Arc<State>,
+    pub(crate) host: Host,
     ca: Arc<Ca>,
     directory: PathBuf,
 }
@@ -43,32 +45,32 @@ impl Drop for World {
     }
 }
 
-pub(super) fn injection(plain: bool) -> Injection {
+pub(crate) fn injection(plain: bool) -> Injection {
     let hosts = vec![NAME.parse().expect("a rule")];
     Injection::new(hosts, PLACEHOLDER.into(), Secret::new(SECRET), &[], plain).expect("one")
 }
 
 impl World {
     /// A host with a certificate that is trusted.
-    pub(super) async fn new(script: impl Fn(&Seen) -> Say + Send + Sync + 'static) -> Self {
+    pub(crate) async fn new(script: impl Fn(&Seen) -> Say + Send + Sync + 'static) -> Self {
         let authority = Authority::new();
         let host = Host::start(Some(authority.config(NAME)), script).await;
         Self::with(host, &authority, true)
     }
 
     /// One that is spoken to plainly, with a secret that may be used there, or not.
-    pub(super) async fn plain(
+    pub(crate) async fn plain(
         allowed: bool,
         script: impl Fn(&Seen) -> Say + Send + Sync + 'static,
     ) -> Self {
         Self::with(Host::start(None, script).await, &Authority::new(), allowed)
     }
 
-    pub(super) fn with(host: Host, trusted: &Authority, plain: bool) -> Self {
+    pub(crate) fn with(host: Host, trusted: &Authority, plain: bool) -> Self {
         Self::within(host, trusted, plain, Limits::default())
     }
 
-    pub(super) fn within(host: Host, trusted: &Authority, plain: bool, limits: Limits) -> Self {
+    pub(crate) fn within(host: Host, trusted: &Authority, plain: bool, limits: Limits) -> Self {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("holm-gate-inject-{}-{number}", std::process::id());
         let directory = std::env::temp_dir().join(name);
@@ -83,13 +85,13 @@ impl World {
             ..UplinkOptions::default()
         };
         let uplink = Uplink::new(options).expect("an uplink");
-        let state = Arc::new(State::new(uplink, &Policies::default()));
+        let state = Arc::new(State::new(uplink, Origin::Kernel, &Policies::default()));
         state.injections.set(vec![injection(plain)]).expect("set");
         Self { state, host, ca, directory }
     }
 
     /// The sandbox's end of a connection, and how the gate's work on it ends.
-    pub(super) fn connect(&self, tls: bool) -> (DuplexStream, JoinHandle<std::io::Result<()>>) {
+    pub(crate) fn connect(&self, tls: bool) -> (DuplexStream, JoinHandle<std::io::Result<()>>) {
         let (near, far) = duplex(64 * 1024);
         let port = if tls { TLS_PORT } else { 80 };
         let opened = Opened {
@@ -104,24 +106,24 @@ impl World {
     }
 
     /// A client that trusts the gate.
-    pub(super) async fn secured(&self) -> TlsStream<DuplexStream> {
+    pub(crate) async fn secured(&self) -> TlsStream<DuplexStream> {
         let (near, _work) = self.connect(true);
         let trusted = self.ca.certificate_pem();
         secure(near, trusted, NAME).await.expect("a connection")
     }
 
     /// Everything that the gate tells, to look for what it must not.
-    pub(super) fn told(&self) -> String {
+    pub(crate) fn told(&self) -> String {
         format!("{:?} {:?}", self.state, self.state.log.read())
     }
 }
 
 /// A client that trusts these certificates.
-pub(super) async fn secure(
-    stream: DuplexStream,
+pub(crate) async fn secure<S: Stream>(
+    stream: S,
     trusted: &str,
     name: &'static str,
-) -> std::io::Result<TlsStream<DuplexStream>> {
+) -> std::io::Result<TlsStream<S>> {
     let mut store = RootCertStore::empty();
     let der = CertificateDer::from_pem_slice(trusted.as_bytes()).expect("a certificate");
     store.add(der).expect("an authority");
