@@ -27,6 +27,10 @@ pub enum Step {
     Clone,
     /// PID 1: in its cgroups.
     Join,
+    /// PID 1: loopback. This and the next while the builder goes on with what follows.
+    Loopback,
+    /// PID 1: what leads to the egress gate, and its sockets, handed to the launcher.
+    Gate,
     /// Builder: the user namespace's id map.
     IdMap,
     /// Builder: the read-only layers, their ids mapped; handed to PID 1.
@@ -37,10 +41,6 @@ pub enum Step {
     Overlay,
     /// PID 1: /proc and /dev.
     Kernel,
-    /// PID 1: loopback.
-    Loopback,
-    /// PID 1: what leads to the egress gate, and its sockets, handed to the launcher.
-    Gate,
     /// PID 1: the new root, the old one gone.
     Pivot,
     /// Launcher: PID 1 is named in the record, before it can become the guest.
@@ -75,13 +75,13 @@ impl Step {
         Self::Disk,
         Self::Clone,
         Self::Join,
+        Self::Loopback,
+        Self::Gate,
         Self::IdMap,
         Self::Layers,
         Self::Staging,
         Self::Overlay,
         Self::Kernel,
-        Self::Loopback,
-        Self::Gate,
         Self::Pivot,
         Self::Enter,
         Self::Limits,

@@ -23,7 +23,7 @@ use crate::failure::{Attempt, Failure};
 use crate::helper;
 use crate::ids::IdMap;
 use crate::message::{Answer, Identity, Order, Preparation};
-use crate::network;
+use crate::network::{self, Gate};
 use crate::options::Lifetime;
 use crate::seccomp::Program;
 use crate::step::{Fault, Step, perform};
@@ -66,6 +66,7 @@ fn become_guest(channel: &Channel, start: &Start<'_>) -> Result<Never, Failure> 
     perform(fault, Step::Join, || {
         crate::cgroup::go_through(&start.doors).tried("enter the cgroups")
     })?;
+    let gate = connect(channel, start)?;
     let (preparation, fds) = match receive(channel)? {
         (Order::Prepare(preparation), fds) => (*preparation, fds),
         (other, _) => return Err(unexpected(&other)),
@@ -78,7 +79,7 @@ fn become_guest(channel: &Channel, start: &Start<'_>) -> Result<Never, Failure> 
     leave_with_launcher(channel);
     confine::shared_counters(preparation.ids)?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    let mounts = prepare(channel, start, &preparation, fds)?;
+    let mounts = prepare(fault, &gate, &preparation, fds)?;
     let (identity, fds) = match receive(channel)? {
         (Order::Become(identity), fds) => (*identity, fds),
         (other, _) => return Err(unexpected(&other)),
@@ -93,12 +94,11 @@ fn become_guest(channel: &Channel, start: &Start<'_>) -> Result<Never, Failure> 
 
 /// Everything that does not depend on which sandbox this will be. Answers the mounts to show.
 fn prepare(
-    channel: &Channel,
-    start: &Start<'_>,
+    fault: Option<Fault>,
+    gate: &Gate,
     preparation: &Preparation,
     fds: Vec<OwnedFd>,
 ) -> Result<Vec<OwnedFd>, Failure> {
-    let fault = start.fault;
     let mut layers = root::Layers::sort(preparation, fds)?;
     let mounts = std::mem::take(&mut layers.mounts);
     let mounts = perform(fault, Step::Staging, || {
@@ -108,19 +108,26 @@ fn prepare(
     })?;
     let new_root = perform(fault, Step::Overlay, || root::mount_overlays(preparation))?;
     perform(fault, Step::Kernel, || kernel::mount(&new_root, preparation.ids))?;
-    perform(fault, Step::Loopback, || sys::thread::loopback_up().tried("bring loopback up"))?;
-    perform(fault, Step::Gate, || gate(channel, start.gate, &new_root))?;
-    perform(fault, Step::Pivot, || root::pivot(&new_root))?;
+    perform(fault, Step::Pivot, || {
+        let etc = target::directory(&new_root, "etc").tried("find /etc")?;
+        network::resolver::correct(gate, &etc)?;
+        root::pivot(&new_root)
+    })?;
     Ok(mounts)
 }
 
-/// The sockets go to the launcher, and none stays here.
-fn gate(channel: &Channel, wanted: bool, new_root: &OwnedFd) -> Result<(), Failure> {
-    let (gate, sockets) = network::prepare(wanted)?;
-    let etc = target::directory(new_root, "etc").tried("find /etc")?;
-    network::resolver::correct(&gate, &etc)?;
-    let fds: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
-    channel.send(&Answer::Gate(gate), &fds).tried("hand the gate's sockets over")
+/// The network, which needs nothing that the builder has still to give. The gate's sockets go to the
+/// launcher, and none stays here.
+fn connect(channel: &Channel, start: &Start<'_>) -> Result<Gate, Failure> {
+    let fault = start.fault;
+    perform(fault, Step::Loopback, || sys::thread::loopback_up().tried("bring loopback up"))?;
+    perform(fault, Step::Gate, || {
+        let (gate, sockets) = network::prepare(start.gate)?;
+        let fds: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
+        let answer = Answer::Gate(gate.clone());
+        channel.send(&answer, &fds).tried("hand the gate's sockets over")?;
+        Ok(gate)
+    })
 }
 
 fn hand_over(

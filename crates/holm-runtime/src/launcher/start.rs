@@ -149,7 +149,9 @@ impl Launcher<'_> {
             }
             Ok(Some((Report::Failed(failure), _))) => {
                 slot.report = None;
-                slot.end(Some(failure));
+                // Where PID 1 has failed, so does the builder, and PID 1 has the reason.
+                let reason = slot.channel.as_ref().and_then(last_words);
+                slot.end(reason.or(Some(failure)));
             }
             Ok(None) | Err(_) => {
                 slot.report = None;
@@ -236,6 +238,17 @@ impl Launcher<'_> {
         if gone {
             // It died between its last word and now; nobody else will say so.
             self.tell(&Event::Exited { id: order.spec.id, out_of_memory: false });
+        }
+    }
+}
+
+/// Why PID 1 has failed, if it has said so.
+fn last_words(channel: &Channel) -> Option<Failure> {
+    loop {
+        match channel.try_receive::<Answer>() {
+            Ok(Some((Answer::Failed(failure), _))) => return Some(failure),
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => return None,
         }
     }
 }
