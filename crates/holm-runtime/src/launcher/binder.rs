@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Launcher;
 use crate::channel::Channel;
+use crate::driver::DriverErrorKind;
 use crate::failure::{Attempt, Failure};
 use crate::message::Event;
 use crate::network::{self, Gate};
@@ -82,16 +83,16 @@ impl Launcher<'_> {
             Some(slot) if slot.binder.is_some() => {
                 Err(Failure::internal("its sockets are being bound already"))
             }
-            Some(slot) if slot.running && !slot.ending => match &slot.init {
-                Some(init) => {
-                    Binder::start(seq, init, &slot.gate).map(|binder| slot.binder = Some(binder))
+            Some(slot) if slot.running && !slot.ending => match (&slot.init, &slot.gate) {
+                (Some(init), Some(gate)) => {
+                    Binder::start(seq, init, gate).map(|binder| slot.binder = Some(binder))
                 }
-                None => Err(Failure::internal("a sandbox without a process")),
+                _ => Err(Failure::internal("a sandbox without a process")),
             },
             _ => Err(Failure::internal(format!("{sandbox} does not run"))),
         };
         if let Err(failure) = started {
-            self.tell(&Event::Gate { seq, failure: Some(failure) });
+            self.tell(&Event::Gate { seq, failure: Some(for_caller(failure)) });
         }
     }
 
@@ -106,8 +107,19 @@ impl Launcher<'_> {
                 self.tell_with(&Event::Gate { seq: binder.seq, failure: None }, sockets);
             }
             Err(failure) => {
-                self.tell(&Event::Gate { seq: binder.seq, failure: Some(failure) });
+                let failure = Some(for_caller(failure));
+                self.tell(&Event::Gate { seq: binder.seq, failure });
             }
         }
     }
+}
+
+/// Nothing was to be made here, so what says that it could not be made is another text.
+fn for_caller(mut failure: Failure) -> Failure {
+    if failure.kind == DriverErrorKind::Internal {
+        failure.public = "The sandbox's network could not be connected again, so it reaches \
+                          nothing; the log has the reason."
+            .into();
+    }
+    failure
 }

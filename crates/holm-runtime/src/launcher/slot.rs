@@ -51,7 +51,8 @@ pub(super) struct Slot {
     /// A directory of its disk.
     pub disk: Option<OwnedFd>,
     pub socket: PathBuf,
-    pub gate: Gate,
+    /// Once PID 1 has said what it has of one.
+    pub gate: Option<Gate>,
     /// The gate's sockets, until the owner is there to have them.
     pub gate_sockets: Vec<OwnedFd>,
     /// The helper that binds them again.
@@ -113,7 +114,7 @@ impl Slot {
             mounts: None,
             disk: None,
             socket,
-            gate: Gate::default(),
+            gate: None,
             gate_sockets: Vec::new(),
             binder: None,
             told: false,
@@ -164,7 +165,7 @@ impl Slot {
             pid: self.init_pid?.unsigned_abs(),
             socket: self.socket.clone(),
             cgroup: self.group.clone(),
-            gate: self.gate.clone(),
+            gate: self.gate.clone()?,
         })
     }
 
@@ -185,7 +186,7 @@ impl Slot {
         slot.told = true;
         slot.init = init;
         slot.cpus = kept.cpus;
-        slot.gate = kept.gate;
+        slot.gate = Some(kept.gate);
         slot
     }
 
@@ -195,7 +196,7 @@ impl Slot {
         let Some(record) = &self.record else { return Ok(()) };
         let mut kept = Kept::new(self.shape, self.ids, self.group.clone(), self.socket.clone());
         kept.cpus.clone_from(&self.cpus);
-        kept.gate.clone_from(&self.gate);
+        kept.gate = self.gate.clone().unwrap_or_default();
         // One that is gone by now is nothing to look for.
         // Asked last: while it is not gone, the number is its own.
         let lives = |_: &Init| !self.init.as_ref().is_some_and(sys::process::is_gone);

@@ -160,11 +160,11 @@ impl Launcher<'_> {
         }
     }
 
-    /// Tells PID 1 to go on to the guest, once it exists. A blank goes on too: what is only found
+    /// Tells PID 1 to go on to the guest, once it is known by number and has its network. A blank goes on too: what is only found
     /// out later is its host name.
     pub(super) fn begin(&mut self, id: u64) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
-        if slot.ending || slot.told || slot.init_pid.is_none() {
+        if slot.ending || slot.told || slot.init_pid.is_none() || slot.gate.is_none() {
             return;
         }
         slot.told = true;
@@ -184,8 +184,9 @@ impl Launcher<'_> {
         match channel.try_receive::<Answer>() {
             Err(Errno::AGAIN | Errno::INTR) => {}
             Ok(Some((Answer::Gate(gate), sockets))) => {
-                slot.gate = gate;
+                slot.gate = Some(gate);
                 slot.gate_sockets = sockets;
+                self.begin(id);
             }
             Ok(Some((Answer::Starting, _))) => slot.starting = true,
             Ok(Some((Answer::Failed(failure), _))) => slot.end(Some(failure)),

@@ -5,11 +5,11 @@
 //! not stay for minutes. Together with the rules' limit on new connections this bounds them.
 
 /// Seconds, by the name of the setting.
-const TIMEOUTS: [(&str, &str); 6] = [
+const TIMEOUTS: [(&str, &str); 5] = [
     ("tcp_timeout_time_wait", "5"),
     ("tcp_timeout_syn_sent", "10"),
-    ("tcp_timeout_syn_recv", "10"),
-    ("tcp_timeout_fin_wait", "10"),
+    // This one longer than usual: whoever has said all may wait for its answer.
+    ("tcp_timeout_close_wait", "7200"),
     ("udp_timeout", "10"),
     ("udp_timeout_stream", "10"),
 ];

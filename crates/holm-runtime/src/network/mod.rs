@@ -13,6 +13,8 @@ pub(crate) mod resolver;
 mod rules;
 mod session;
 mod sockets;
+#[cfg(test)]
+mod tests;
 
 use std::os::fd::OwnedFd;
 
@@ -89,23 +91,5 @@ fn missing(what: &str, tried: Result<(), Errno>) -> Result<Option<Gate>, Failure
             Err(Failure::internal(format!("set {what}: {errno}")))
         }
         Err(errno) => Ok(Some(Gate::Missing(format!("{what}: {errno}")))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_host_cannot_is_told_from_what_may_pass() {
-        let cannot = [Errno::PROTONOSUPPORT, Errno::OPNOTSUPP, Errno::NOENT, Errno::PERM];
-        for errno in cannot {
-            let gate = missing("rules", Err(errno)).unwrap();
-            assert_eq!(gate, Some(Gate::Missing(format!("rules: {errno}"))));
-        }
-        for errno in [Errno::NOMEM, Errno::NOBUFS, Errno::MFILE, Errno::NFILE] {
-            assert!(missing("rules", Err(errno)).is_err(), "{errno}");
-        }
-        assert_eq!(missing("rules", Ok(())).unwrap(), None);
     }
 }

@@ -70,6 +70,14 @@ pub fn landlock_level() -> i64 {
     unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0_usize, VERSION) }.max(0)
 }
 
+/// Gives the calling thread a network of its own, for tests. It ends with the thread.
+#[cfg(test)]
+pub fn leave_network() -> Result<(), Errno> {
+    // SAFETY: CLONE_NEWNET shares or unshares no memory or descriptors.
+    checked(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_NEWNET) })?;
+    Ok(())
+}
+
 /// Gives the calling thread mounts and a host name of its own, for tests that mount. Both end
 /// with the thread.
 #[cfg(test)]

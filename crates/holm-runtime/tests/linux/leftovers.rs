@@ -114,6 +114,14 @@ fn files(dir: &Path, suffix: &str) -> Vec<String> {
     found
 }
 
+/// Waits until the guest of a sandbox below that directory answers: where no sandbox is anybody's, it
+/// is a blank that has only its name to get.
+pub fn wait_for_blank(runtime_dir: &Path) {
+    let answers =
+        |socket: &String| rig::ask(Path::new(socket), "ping").is_ok_and(|it| it == "pong");
+    wait_until("there is no blank", || files(runtime_dir, ".sock").iter().any(answers));
+}
+
 /// The group of an instance's only sandbox, in the hierarchy whose groups have that file.
 pub fn group(instance: &str, file: &str) -> Option<std::path::PathBuf> {
     fn below(dir: &Path, name: &str, file: &str, depth: usize) -> Option<std::path::PathBuf> {

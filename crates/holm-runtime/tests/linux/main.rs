@@ -36,6 +36,7 @@ fn main() {
                 adopted::TESTS,
                 basics::TESTS,
                 gate::TESTS,
+                gate::SOCKETS,
                 groups::TESTS,
                 inside::TESTS,
                 outlive::TESTS,

@@ -9,7 +9,7 @@ use crate::leftovers;
 use crate::outlive::{
     COUNTING, Owner, Seen, count, is_alive, kill, moments, options_of, parent, ping,
 };
-use crate::rig::{Rig, ask, sh, spec};
+use crate::rig::{Rig, ask, base, sh, spec};
 
 pub const TESTS: &[Test] = &[
     ("owned_goes_on_without_its_launcher", goes_on_without_its_launcher),
@@ -111,6 +111,9 @@ fn launcher_killed_at_every_step() {
         seen.note();
         let launcher = rig.driver.launcher_pid();
         for _ in 0..if step == Step::Name { 200 } else { 1 } {
+            if step == Step::Name {
+                leftovers::wait_for_blank(&base().join("service-run"));
+            }
             let machine = rig.create(spec()).unwrap();
             ping(&*machine);
             rig.destroy(&*machine);

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use holm_runtime::{Layer, doctor};
 
+use crate::gate;
 use crate::harness::Test;
 use crate::leftovers;
 use crate::rig::{Rig, ask, base, options, sh, spec};
@@ -78,6 +79,12 @@ pub fn child(kind: &str) -> ! {
     let rig = Rig::new(options);
     for _ in 0..3 {
         let machine = rig.create(spec()).unwrap();
+        // Those that came with it, and those that are bound later.
+        for _ in 0..2 {
+            let served = gate::serve_of(&rig, &*machine);
+            gate::targets(&*machine);
+            served.stop();
+        }
         for (script, want) in [
             ("id -u; id -g; hostname", "1000\n1000\nisland\nexit 0\n"),
             (

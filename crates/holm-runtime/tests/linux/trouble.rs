@@ -5,7 +5,7 @@ use holm_runtime::{Driver as _, Fault, FaultMode, LinuxDriver, Step, When};
 use crate::harness::Test;
 use crate::leftovers;
 use crate::outlive::{is_alive, kill};
-use crate::rig::{Rig, ask, options, spec};
+use crate::rig::{Rig, ask, base, options, spec};
 
 pub const TESTS: &[Test] = &[
     ("trouble_every_step_fails", every_step_fails),
@@ -26,9 +26,13 @@ fn moments() -> impl Iterator<Item = (Step, When)> {
 
 /// The error of a create. A create that is quicker than the blank gets one of its own.
 fn first_error(rig: &Rig, tries: usize) -> Option<holm_runtime::DriverError> {
-    (0..tries)
-        .map(|_| rig.create(spec()).map(|machine| rig.destroy(&*machine)))
-        .find_map(Result::err)
+    let one = |_| {
+        if tries > 1 {
+            leftovers::wait_for_blank(&base().join("run"));
+        }
+        rig.create(spec()).map(|machine| rig.destroy(&*machine))
+    };
+    (0..tries).map(one).find_map(Result::err)
 }
 
 /// A create with that fault must fail and leave nothing.
@@ -137,7 +141,7 @@ struct Owner {
 fn start_owner() -> Owner {
     use std::io::BufRead as _;
     let mut child = std::process::Command::new("/proc/self/exe")
-        .args(["owner-child", crate::rig::base().to_str().unwrap()])
+        .args(["owner-child", base().to_str().unwrap()])
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
@@ -184,7 +188,7 @@ fn both_killed_and_swept() {
     let rig = Rig::new(options());
     // The sweep goes on beside the launcher's own work.
     leftovers::wait_for_none(&owner.instance, &[rig.driver.launcher_pid()]);
-    let left = crate::rig::base().join("data/instances").join(&owner.instance);
+    let left = base().join("data/instances").join(&owner.instance);
     let start = std::time::Instant::now();
     while left.exists() {
         assert!(start.elapsed() < std::time::Duration::from_secs(60), "{left:?} is still there");
