@@ -5,6 +5,7 @@ mod proxy;
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -20,7 +21,9 @@ use crate::uplink::Uplink;
 pub use proxy::{Proxy, ProxyError};
 
 /// Bytes that the kernel buffers each way of a connection that is not among a sandbox's first.
-pub(crate) const SMALL_BUFFER: usize = 64 * 1024;
+const SMALL_BUFFER: usize = 64 * 1024;
+/// Most bytes that it keeps unread of one that is. Newer kernels would keep many times as much.
+const LARGE_BUFFER: usize = 2 * 1024 * 1024;
 
 /// A connection to the outside.
 #[derive(Debug)]
@@ -60,11 +63,7 @@ pub(crate) async fn dial(uplink: &Uplink, target: Target<'_>) -> io::Result<Far>
 /// A connection to an address.
 async fn direct(address: SocketAddr, wide: bool) -> io::Result<TcpStream> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    if !wide {
-        let small = u32::try_from(SMALL_BUFFER).unwrap_or(u32::MAX);
-        socket.set_recv_buffer_size(small)?;
-        socket.set_send_buffer_size(small)?;
-    }
+    buffers(&socket, wide)?;
     // Dropped before its time, as when the sandbox's end is reset, it is reset.
     socket.set_zero_linger()?;
     let stream = socket.connect(address).await?;
@@ -75,6 +74,17 @@ async fn direct(address: SocketAddr, wide: bool) -> io::Result<TcpStream> {
     sockopt::set_tcp_keepintvl(&stream, Duration::from_secs(30))?;
     sockopt::set_tcp_keepcnt(&stream, 4)?;
     Ok(stream)
+}
+
+/// Bounds what the kernel buffers for a connection.
+pub(crate) fn buffers(socket: impl AsFd, wide: bool) -> io::Result<()> {
+    if wide {
+        // Without the right to say so the kernel goes on choosing.
+        let _as_it_is = sockopt::set_socket_recv_buffer_size_force(&socket, LARGE_BUFFER);
+        return Ok(());
+    }
+    sockopt::set_socket_send_buffer_size(&socket, SMALL_BUFFER)?;
+    Ok(sockopt::set_socket_recv_buffer_size(&socket, SMALL_BUFFER)?)
 }
 
 impl Far {

@@ -13,18 +13,22 @@ use super::conn::{Conn, reset};
 use super::serve as one;
 use crate::counters::count;
 use crate::denial::Protocol;
-use crate::dial::SMALL_BUFFER;
+use crate::dial;
 use crate::state::State;
 use crate::uplink::Uplink;
 
-/// Connections of a sandbox for which the kernel may choose how much it buffers. Further ones have
-/// small buffers, so that a sandbox which does not read cannot make the kernel keep gigabytes.
-const WIDE: usize = 64;
+/// Connections of a sandbox that have large buffers in the kernel, for distant hosts. Further ones
+/// have small ones, so that a sandbox which does not read cannot make the kernel keep gigabytes.
+const WIDE: usize = 16;
 
 /// A socket of the sandbox, ready to be served by the uplink's thread.
 pub(crate) fn listener(uplink: &Uplink, socket: OwnedFd) -> io::Result<TcpListener> {
     let listener = std::net::TcpListener::from(socket);
     listener.set_nonblocking(true)?;
+    // Connections inherit these. On the way to the sandbox nothing is ever lost, and what hosts use
+    // against loss (pacing, by timers) only costs.
+    sockopt::set_tcp_nodelay(&listener, true)?;
+    let _as_it_is = sockopt::set_tcp_congestion(&listener, "reno");
     let _worker = uplink.worker().enter();
     TcpListener::from_std(listener)
 }
@@ -85,12 +89,7 @@ fn refuse(state: &State, conn: &Conn, rule: &str) {
 }
 
 fn prepare(conn: &Conn) -> io::Result<()> {
-    conn.near.set_nodelay(true)?;
-    if !conn.wide {
-        sockopt::set_socket_send_buffer_size(&conn.near, SMALL_BUFFER)?;
-        sockopt::set_socket_recv_buffer_size(&conn.near, SMALL_BUFFER)?;
-    }
-    Ok(())
+    dial::buffers(&conn.near, conn.wide)
 }
 
 /// A connection's places; its end gives them back.

@@ -1,10 +1,13 @@
 //! A gate on loopback: its listener stands for the socket inside a sandbox, a table for the kernel's
 //! memory of where a connection was going, and plain listeners for the world.
 
+mod hostile;
 mod inject;
 mod names;
 mod open;
+mod plain;
 mod policy;
+mod proxy;
 
 use std::collections::HashMap;
 use std::io;
