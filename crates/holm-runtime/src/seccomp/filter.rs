@@ -118,17 +118,7 @@ fn apply(rule: Rule) -> Code {
         Rule::Errno(value) => vec![plain(RETURN, refuse(value))],
         Rule::Clone => flags_clear(NAMESPACES),
         Rule::Unshare => flags_clear(NAMESPACES | NEWTIME),
-        Rule::Socket => vec![
-            plain(LOAD, offset_arg(0)),
-            branch(IF_EQ, family(libc::AF_UNIX), 6, 0),
-            branch(IF_EQ, family(libc::AF_INET), 5, 0),
-            branch(IF_EQ, family(libc::AF_INET6), 4, 0),
-            branch(IF_EQ, family(libc::AF_NETLINK), 0, 2),
-            plain(LOAD, offset_arg(2)),
-            branch(IF_EQ, family(libc::NETLINK_ROUTE), 1, 0),
-            plain(RETURN, refuse(errno(libc::EAFNOSUPPORT))),
-            plain(RETURN, ALLOW),
-        ],
+        Rule::Socket => socket(),
         Rule::Ioctl => any_of(1, &[0x5412, 0x541C], eperm, ALLOW),
         // Native, 32-bit look (uname), each with or without randomised addresses, and the query.
         Rule::Personality => {
@@ -146,6 +136,40 @@ fn apply(rule: Rule) -> Code {
             plain(RETURN, eperm),
         ],
     }
+}
+
+/// What the network knows how to treat. Whoever asks for another may have the host load a module.
+const PROTOCOLS: [libc::c_int; 7] = [
+    libc::IPPROTO_IP,
+    libc::IPPROTO_ICMP,
+    libc::IPPROTO_TCP,
+    libc::IPPROTO_UDP,
+    libc::IPPROTO_ICMPV6,
+    libc::IPPROTO_UDPLITE,
+    libc::IPPROTO_MPTCP,
+];
+/// Kinds of sockets beyond streams, datagrams and raw ones.
+const OTHER_KINDS: u32 = 0xC;
+
+fn socket() -> Code {
+    let mut code = vec![
+        plain(LOAD, offset_arg(0)),
+        branch(IF_EQ, family(libc::AF_NETLINK), 0, 3),
+        plain(LOAD, offset_arg(2)),
+        branch(IF_EQ, family(libc::NETLINK_ROUTE), 4, 0),
+        plain(RETURN, refuse(errno(libc::EAFNOSUPPORT))),
+        branch(IF_EQ, family(libc::AF_INET), 4, 0),
+        branch(IF_EQ, family(libc::AF_INET6), 3, 0),
+        branch(IF_EQ, family(libc::AF_UNIX), 0, 1),
+        plain(RETURN, ALLOW),
+        plain(RETURN, refuse(errno(libc::EAFNOSUPPORT))),
+        plain(LOAD, offset_arg(1)),
+        branch(IF_SET, OTHER_KINDS, 0, 1),
+        plain(RETURN, refuse(errno(libc::EPROTONOSUPPORT))),
+    ];
+    let values = PROTOCOLS.map(family);
+    code.extend(any_of(2, &values, ALLOW, refuse(errno(libc::EPROTONOSUPPORT))));
+    code
 }
 
 #[allow(clippy::cast_sign_loss, reason = "families and protocols are small positive numbers")]

@@ -15,7 +15,7 @@ pub(super) enum Rule {
     Clone,
     /// The same for `unshare`.
     Unshare,
-    /// Families of sockets.
+    /// Families and protocols of sockets.
     Socket,
     /// Requests that type into terminals.
     Ioctl,

@@ -61,6 +61,7 @@ fn decides_as_the_table_says() {
     let eperm = errno(libc::EPERM);
     let enosys = errno(libc::ENOSYS);
     let family = errno(libc::EAFNOSUPPORT);
+    let protocol = errno(libc::EPROTONOSUPPORT);
     let rows: &[(&str, libc::c_long, &[u64], u32)] = &[
         ("read", libc::SYS_read, &[], ALLOW),
         ("execve", libc::SYS_execve, &[], ALLOW),
@@ -88,6 +89,14 @@ fn decides_as_the_table_says() {
         ("unix socket", libc::SYS_socket, &[1, 1, 0], ALLOW),
         ("tcp", libc::SYS_socket, &[2, 1, 0], ALLOW),
         ("tcp 6", libc::SYS_socket, &[10, 1, 0], ALLOW),
+        ("udp", libc::SYS_socket, &[2, 0x80802, 17], ALLOW),
+        ("multipath tcp 6", libc::SYS_socket, &[10, 0x80801, 262], ALLOW),
+        ("raw, which needs a capability", libc::SYS_socket, &[2, 3, 1], ALLOW),
+        ("sctp", libc::SYS_socket, &[2, 1, 132], protocol),
+        ("sctp 6 of one to many", libc::SYS_socket, &[10, 5, 132], protocol),
+        ("sctp by its kind", libc::SYS_socket, &[2, 0x80005, 0], protocol),
+        ("dccp", libc::SYS_socket, &[2, 6, 33], protocol),
+        ("smc", libc::SYS_socket, &[2, 1, 256], protocol),
         ("route netlink", libc::SYS_socket, &[16, 3, 0], ALLOW),
         ("netfilter netlink", libc::SYS_socket, &[16, 3, 12], family),
         ("packet", libc::SYS_socket, &[17, 3, 0], family),

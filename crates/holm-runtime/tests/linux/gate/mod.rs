@@ -76,6 +76,8 @@ fn answers_questions_for_names() {
             ("udp('::ffff:9.9.9.9', 53)", "4 NAME ::ffff:9.9.9.9 53"),
             // As long as a datagram can be.
             ("udp('8.8.8.8', 53, b'x' * 65507)", "65507 XXXXXXXX 8.8.8.8 53"),
+            // In pieces.
+            ("udp('fd00::3', 53, b'x' * 5000, mtu=1280)", "5000 XXXXXXXX fd00::3 53"),
         ],
     );
     let file = sh(&*machine, "sandbox", "grep -v '#' /etc/resolv.conf");
@@ -102,6 +104,9 @@ fn refuses_the_rest_at_once() {
                 ("udp('224.0.0.251', 5353)", "EPERM"),
                 ("udp('255.255.255.255', 67)", "EPERM"),
                 ("udp('10.0.2.3', 236)", "EPERM"),
+                ("udp('2001:db8::1', 443, b'x' * 5000, mtu=1280)", "EPERM"),
+                // Datagrams of another kind, where the kernel has them at all.
+                ("udp('8.8.8.8', 53, protocol=136) in ('EPERM', 'EPROTONOSUPPORT')", "True"),
                 // By its own name.
                 ("tcp('127.0.0.1', 236)", "ECONNREFUSED"),
                 ("tcp('::1', 236)", "ECONNREFUSED"),

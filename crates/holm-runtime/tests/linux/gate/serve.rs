@@ -89,6 +89,7 @@ def udp(host, port, text=b'name', connected=True, **more):
     s = socket.socket(family, socket.SOCK_DGRAM, more.get('protocol', 0)); s.settimeout(20)
     try:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        if 'mtu' in more: s.setsockopt(socket.IPPROTO_IPV6, 24, more['mtu'])
         if connected: s.connect((host, port)); s.send(text)
         else: s.sendto(text, (host, port))
         got, sender = s.recvfrom(70000); return f'{len(got)} {got[:8].decode()} {sender[0]} {sender[1]}'
