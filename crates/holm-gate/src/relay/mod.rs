@@ -25,7 +25,7 @@ use pipes::Pipe;
 pub(crate) use pipes::{PIPES, Pipes};
 
 /// Most bytes that are moved in one go, where no limit says less.
-const CHUNK: usize = 1024 * 1024;
+const CHUNK: usize = 512 * 1024;
 
 /// Which way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,7 +14,7 @@ const SHARE: usize = 64;
 /// How many are kept while nobody needs them.
 const SPARE: usize = 32;
 /// Bytes of one, where the kernel gives that many.
-const SIZE: usize = 1024 * 1024;
+const SIZE: usize = 512 * 1024;
 
 /// All pipes of a process.
 #[derive(Debug, Default)]
