@@ -13,6 +13,10 @@ use crate::policy::HostName;
 use crate::relay::{Counted, Meter};
 use crate::state::State;
 
+/// Connections of one sandbox that are opened at a time: each costs buffers of TLS and HTTP on both
+/// sides, some hundred KiB at most.
+pub(super) const MOST: usize = 256;
+
 /// A connection that is opened.
 #[derive(Debug)]
 pub(crate) struct Opened {
@@ -47,6 +51,9 @@ where
     let failed = |text: String| {
         note(&text);
         io::Error::other(text)
+    };
+    let Some(_place) = state.opened.enter(MOST) else {
+        return Err(failed(format!("limit: {MOST} open connections that secrets are put into")));
     };
     let limits = state.uplink.limits();
     let meter = Arc::new(Meter::new(state));

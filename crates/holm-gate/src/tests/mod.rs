@@ -1,6 +1,7 @@
 //! A gate on loopback: its listener stands for the socket inside a sandbox, a table for the kernel's
 //! memory of where a connection was going, and plain listeners for the world.
 
+mod dns;
 mod hostile;
 mod inject;
 mod names;

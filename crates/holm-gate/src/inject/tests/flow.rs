@@ -3,6 +3,7 @@
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 
+use super::super::open::MOST;
 use super::client::{HANG, answer, ask};
 use super::host::Say;
 use super::world::{NAME, PLACEHOLDER, SECRET, World};
@@ -165,6 +166,26 @@ async fn a_client_that_goes_ends_the_work() {
     near.write_all(b"GET / HTTP/1.1\r\nHost: api.exam").await.expect("sent");
     drop(near);
     let _either = timeout(HANG, work).await.expect("no hang").expect("no panic");
+}
+
+#[tokio::test]
+async fn only_so_many_connections_are_opened() {
+    let world = World::plain(true, |_| Say::Bytes(OK)).await;
+    let mut open: Vec<_> = (0..MOST).map(|_| world.connect(false)).collect();
+    // Each of them is there before one more comes.
+    let request = format!("GET / HTTP/1.1\r\nHost: {NAME}\r\n\r\n");
+    for (near, _) in &mut open {
+        assert_eq!(ask(near, &request).await.status, 200);
+    }
+    let (_near, work) = world.connect(false);
+    assert!(timeout(HANG, work).await.expect("no hang").expect("no panic").is_err());
+    let rule = world.state.log.read().last().expect("a denial").rule.clone();
+    assert!(rule.starts_with("limit: 256"), "{rule}");
+    let (near, work) = open.pop().expect("one");
+    drop(near);
+    let _ended = timeout(HANG, work).await.expect("no hang").expect("no panic");
+    let (mut near, _work) = world.connect(false);
+    assert_eq!(ask(&mut near, &request).await.status, 200);
 }
 
 #[tokio::test]
