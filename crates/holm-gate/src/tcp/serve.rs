@@ -10,7 +10,9 @@ use std::io;
 use std::sync::Arc;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::client::TlsStream;
 
 use super::accept::DNS;
 use super::conn::Conn;
@@ -55,20 +57,23 @@ pub(super) async fn run(state: &Arc<State>, conn: &Arc<Conn>) {
 async fn work(state: &Arc<State>, conn: &Arc<Conn>) -> Result<(), Cut> {
     if conn.target.port() == DNS {
         let near = Near::new(Arc::clone(conn), Vec::new());
-        return Ok(dns::stream(state, near).await?);
+        return Ok(Box::pin(dns::stream(state, near)).await?);
     }
     let names = state.names.of(conn.target.ip());
     let may_inject = state.injections.concerns(&names, conn.target.port());
     match conn.judge(state, None) {
-        Ok(_) if may_inject => first(state, conn, true).await,
+        // What is rare is boxed, so that it costs the many that wait no memory.
+        Ok(_) if may_inject => Box::pin(first(state, conn, true)).await,
         Ok(verdict) if !verdict.wants_claim => {
             let far = reach(state, conn, verdict.by_name.as_ref()).await?;
             relay(state, conn, far, None).await
         }
-        Ok(verdict) if state.uplink.proxy().is_none() => beside(state, conn, &verdict).await,
+        Ok(verdict) if state.uplink.proxy().is_none() => {
+            Box::pin(beside(state, conn, &verdict)).await
+        }
         // A proxy may have to be told the name, so that it has to be known first.
-        Ok(_) => first(state, conn, true).await,
-        Err(refusal) if refusal.wants_claim => first(state, conn, false).await,
+        Ok(_) => Box::pin(first(state, conn, true)).await,
+        Err(refusal) if refusal.wants_claim => Box::pin(first(state, conn, false)).await,
         Err(refusal) => Err(refuse(state, conn, &refusal.rule)),
     }
 }
@@ -285,11 +290,14 @@ async fn relay(
     far: Far,
     preface: Preface,
 ) -> Result<(), Cut> {
-    let meter = Meter::new(state);
     match far {
         Far::Plain(ref server) => {
+            let meter = Meter::new(state);
             let outward = async {
-                announce(state, conn, &meter, preface, &mut Writer(server)).await?;
+                if preface.is_some() {
+                    let mut to = Writer(server);
+                    Box::pin(announce(state, conn, &meter, preface, &mut to)).await?;
+                }
                 Ok(one_way(&meter, Way::Out, &conn.near, server).await?)
             };
             let inward = async { Ok(one_way(&meter, Way::In, server, &conn.near).await?) };
@@ -297,20 +305,28 @@ async fn relay(
             far.keep_what_is_sent();
             Ok(())
         }
-        Far::Tls(tls) => {
-            let (mut read, mut write) = tokio::io::split(tls);
-            let near = || Near::new(Arc::clone(conn), Vec::new());
-            let (mut near_read, mut near_write) = (near(), near());
-            let outward = async {
-                announce(state, conn, &meter, preface, &mut write).await?;
-                Ok(between(&meter, Way::Out, &mut near_read, &mut write).await?)
-            };
-            let inward = async {
-                Ok::<(), Cut>(between(&meter, Way::In, &mut read, &mut near_write).await?)
-            };
-            both(&meter, outward, inward).await
-        }
+        Far::Tls(tls) => Box::pin(relay_tls(state, conn, *tls, preface)).await,
     }
+}
+
+/// The same through a proxy that is spoken to by TLS.
+async fn relay_tls(
+    state: &Arc<State>,
+    conn: &Arc<Conn>,
+    tls: TlsStream<TcpStream>,
+    preface: Preface,
+) -> Result<(), Cut> {
+    let meter = Meter::new(state);
+    let (mut read, mut write) = tokio::io::split(tls);
+    let near = || Near::new(Arc::clone(conn), Vec::new());
+    let (mut near_read, mut near_write) = (near(), near());
+    let outward = async {
+        announce(state, conn, &meter, preface, &mut write).await?;
+        Ok(between(&meter, Way::Out, &mut near_read, &mut write).await?)
+    };
+    let inward =
+        async { Ok::<(), Cut>(between(&meter, Way::In, &mut read, &mut near_write).await?) };
+    both(&meter, outward, inward).await
 }
 
 /// Runs both ways to their ends.
@@ -334,7 +350,7 @@ async fn reach(state: &State, conn: &Conn, by_name: Option<&HostName>) -> Result
     };
     let target = Target { address: conn.target, by_name, wide: conn.wide };
     let far = tokio::select! {
-        far = dial(&state.uplink, target) => far?,
+        far = Box::pin(dial(&state.uplink, target)) => far?,
         _gone = conn.near.ready(tokio::io::Interest::ERROR) => return Err(Cut::Gone),
     };
     if conn.is_ended() { Err(Cut::Gone) } else { Ok(far) }
