@@ -9,7 +9,9 @@ impl From<StoreError> for Error {
         let internal = error.internal();
         let text = error.to_string();
         let kind = match &error {
-            StoreError::AccountFull { .. } => ErrorKind::QuotaExceeded,
+            StoreError::AccountFull { .. } | StoreError::PortsFull { .. } => {
+                ErrorKind::QuotaExceeded
+            }
             StoreError::NodeFull { .. } => ErrorKind::Capacity,
             StoreError::BalanceEmpty { .. } => ErrorKind::InsufficientBalance,
             StoreError::AccountDisabled { .. } => ErrorKind::Forbidden,
@@ -32,6 +34,7 @@ impl From<StoreError> for Error {
                 "Try again when a sandbox on this machine has ended, or ask the operator to raise \
                  its limit.",
             ),
+            StoreError::PortsFull { .. } => Some("Unexpose a port that is no longer needed."),
             StoreError::AccountDisabled { .. } => {
                 Some("Ask the operator of this service to enable the account again.")
             }

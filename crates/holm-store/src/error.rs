@@ -41,6 +41,12 @@ pub enum StoreError {
         /// The key.
         id: KeyId,
     },
+    /// The sandbox has as many ports as it may.
+    #[error("the limit of {limit} exposed ports of a sandbox is reached")]
+    PortsFull {
+        /// The limit.
+        limit: u32,
+    },
     /// The idempotency key belongs to another request.
     #[error("the idempotency key was used for a different request before")]
     IdempotencyReused {

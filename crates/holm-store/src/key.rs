@@ -179,6 +179,16 @@ impl KeyHasher {
         Self { keyed: Hmac::new(&block.into()) }
     }
 
+    /// Another secret of the same installation, for `purpose`. No key hashes to it: none that is
+    /// presented begins with a NUL.
+    #[must_use]
+    pub fn derived(&self, purpose: &str) -> [u8; 32] {
+        let mut keyed = self.keyed.clone();
+        keyed.update(b"\0");
+        keyed.update(purpose.as_bytes());
+        keyed.finalize().into_bytes().into()
+    }
+
     /// The hash of what a caller presented, whatever that is.
     #[must_use]
     pub fn hash(&self, presented: &str) -> KeyHash {

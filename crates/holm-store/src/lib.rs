@@ -21,6 +21,7 @@ mod migrate;
 mod node;
 mod outbox;
 mod page;
+mod port;
 mod postgres;
 mod record;
 mod rules;
@@ -44,12 +45,15 @@ pub use memory::MemoryStore;
 pub use node::Node;
 pub use outbox::{Completion, Delivery, DeliveryOutcome, Event, OutboxClaim, PAYLOAD_MAX};
 pub use page::{Cursor, CursorError, Owner, PAGE_MAX, Page, PageQuery};
+pub use port::{PORTS_MAX, Port};
 pub use postgres::{PostgresSettings, PostgresStore};
 pub use record::{IDEMPOTENCY_LIFE, Idempotency, Record, Reservation, Reserved, Totals, Traffic};
 pub use size::{Size, SizeName};
 pub use sqlite::SqliteStore;
 pub use state::{EndReason, Ended, SandboxState};
-pub use store::{Accounts, Answer, Audit, Keys, Ledger, Nodes, Outbox, Sandboxes, Secrets, Store};
+pub use store::{
+    Accounts, Answer, Audit, Keys, Ledger, Nodes, Outbox, Ports, Sandboxes, Secrets, Store,
+};
 pub use vault::{Sealer, Secret, SecretText};
 
 /// A boxed future, so that traits with async calls can be objects.

@@ -8,7 +8,8 @@ use jiff::Timestamp;
 use crate::{
     Account, AccountId, AccountLimits, AuditEvent, BoxFuture, Charged, Completion, Credit,
     Delivery, Entry, Event, Key, KeyHash, KeyId, LedgerCheck, Node, NodeId, OutboxClaim, Owner,
-    Page, PageQuery, Record, Reservation, Reserved, SandboxId, Secret, StoreError, Totals, Traffic,
+    Page, PageQuery, Port, Record, Reservation, Reserved, SandboxId, Secret, StoreError, Totals,
+    Traffic,
 };
 
 /// What every call answers.
@@ -16,7 +17,18 @@ pub type Answer<T> = BoxFuture<'static, Result<T, StoreError>>;
 
 /// Everything that the service must not forget.
 pub trait Store:
-    Accounts + Keys + Sandboxes + Secrets + Ledger + Audit + Outbox + Nodes + Send + Sync + 'static
+    Accounts
+    + Keys
+    + Sandboxes
+    + Ports
+    + Secrets
+    + Ledger
+    + Audit
+    + Outbox
+    + Nodes
+    + Send
+    + Sync
+    + 'static
 {
     /// Whether the database answers.
     fn ping(&self) -> Answer<()>;
@@ -110,6 +122,18 @@ pub trait Secrets {
     fn secret_reseal(&self, old: Secret, sealed: Vec<u8>) -> Answer<bool>;
     /// Those of all accounts.
     fn secret_all(&self) -> Answer<Vec<Secret>>;
+}
+
+/// Ports of sandboxes that may be reached from outside.
+pub trait Ports {
+    /// Adds one. Where it is there already it stays as old as it is, and only its options change.
+    /// Fails with [`StoreError::PortsFull`] beyond [`PORTS_MAX`](crate::PORTS_MAX). `events` are
+    /// recorded with it.
+    fn port_put(&self, port: Port, events: Vec<Event>) -> Answer<Port>;
+    /// Removes one; false when it was not there. Then `events` are not recorded either.
+    fn port_remove(&self, id: SandboxId, number: u16, events: Vec<Event>) -> Answer<bool>;
+    /// A sandbox's, by number; also those of one that has ended.
+    fn port_list(&self, id: SandboxId) -> Answer<Vec<Port>>;
 }
 
 /// Money.

@@ -8,8 +8,8 @@ use super::{MemoryStore, Tables, micros};
 use crate::{
     Account, AccountId, AccountLimits, Accounts, Answer, Audit, AuditEvent, BoxFuture, Charged,
     Completion, Credit, Delivery, Entry, Event, Key, KeyHash, KeyId, Keys, Ledger, LedgerCheck,
-    Node, NodeId, Nodes, Outbox, OutboxClaim, Owner, Page, PageQuery, Record, Reservation,
-    Reserved, SandboxId, Sandboxes, Secret, Secrets, Store, Totals, Traffic, rules,
+    Node, NodeId, Nodes, Outbox, OutboxClaim, Owner, Page, PageQuery, Port, Ports, Record,
+    Reservation, Reserved, SandboxId, Sandboxes, Secret, Secrets, Store, Totals, Traffic, rules,
 };
 
 impl Store for MemoryStore {
@@ -145,6 +145,20 @@ impl Secrets for MemoryStore {
 
     fn secret_all(&self) -> Answer<Vec<Secret>> {
         self.call(|tables| Ok(tables.secrets.all()))
+    }
+}
+
+impl Ports for MemoryStore {
+    fn port_put(&self, port: Port, events: Vec<Event>) -> Answer<Port> {
+        self.call(|tables| tables.port_put(port, events))
+    }
+
+    fn port_remove(&self, id: SandboxId, number: u16, events: Vec<Event>) -> Answer<bool> {
+        self.call(move |tables| tables.port_remove(id, number, events))
+    }
+
+    fn port_list(&self, id: SandboxId) -> Answer<Vec<Port>> {
+        self.call(move |tables| Ok(tables.ports.list(id)))
     }
 }
 

@@ -12,6 +12,7 @@ mod key;
 mod ledger;
 mod outbox;
 mod page;
+mod port;
 mod reserve;
 mod sandbox;
 mod secret;
@@ -38,6 +39,7 @@ struct Tables {
     keys: key::Table,
     sandboxes: sandbox::Table,
     secrets: secret::Table,
+    ports: port::Table,
     ledger: ledger::Table,
     audit: audit::Table,
     outbox: outbox::Table,

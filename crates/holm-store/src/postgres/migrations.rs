@@ -10,6 +10,7 @@ use crate::migrate::{FOUND, Migration, TABLE, missing};
 const MIGRATIONS: &[Migration] = &[
     Migration { name: "initial", sql: include_str!("migrations/0001_initial.sql") },
     Migration { name: "network", sql: include_str!("migrations/0002_network.sql") },
+    Migration { name: "ports", sql: include_str!("migrations/0003_ports.sql") },
 ];
 
 /// One migrator at a time, per database. The number is `holm` in ASCII.

@@ -4,14 +4,14 @@ use jiff::Timestamp;
 
 use super::Mode::{Read, Write};
 use super::{
-    Backend, account, audit, call, charge, key, ledger, node, outbox, query_int, reserve, sandbox,
-    secret,
+    Backend, account, audit, call, charge, key, ledger, node, outbox, port, query_int, reserve,
+    sandbox, secret,
 };
 use crate::{
     Account, AccountId, AccountLimits, Accounts, Answer, Audit, AuditEvent, BoxFuture, Charged,
     Completion, Credit, Delivery, Entry, Event, Key, KeyHash, KeyId, Keys, Ledger, LedgerCheck,
-    Node, NodeId, Nodes, Outbox, OutboxClaim, Owner, Page, PageQuery, Record, Reservation,
-    Reserved, SandboxId, Sandboxes, Secret, Secrets, Store, Totals, Traffic, rules,
+    Node, NodeId, Nodes, Outbox, OutboxClaim, Owner, Page, PageQuery, Port, Ports, Record,
+    Reservation, Reserved, SandboxId, Sandboxes, Secret, Secrets, Store, Totals, Traffic, rules,
 };
 
 impl<B: Backend> Store for B {
@@ -161,6 +161,24 @@ impl<B: Backend> Secrets for B {
 
     fn secret_all(&self) -> Answer<Vec<Secret>> {
         call(self, Read, (), |tx, ()| Box::pin(secret::all(tx)))
+    }
+}
+
+impl<B: Backend> Ports for B {
+    fn port_put(&self, port: Port, events: Vec<Event>) -> Answer<Port> {
+        call(self, Write, (port, events), |tx, (port, events)| {
+            Box::pin(port::put(tx, port, events))
+        })
+    }
+
+    fn port_remove(&self, id: SandboxId, number: u16, events: Vec<Event>) -> Answer<bool> {
+        call(self, Write, (id, number, events), |tx, (id, number, events)| {
+            Box::pin(port::remove(tx, *id, *number, events))
+        })
+    }
+
+    fn port_list(&self, id: SandboxId) -> Answer<Vec<Port>> {
+        call(self, Read, id, |tx, id| Box::pin(port::list(tx, *id)))
     }
 }
 

@@ -13,6 +13,7 @@ mod key;
 mod ledger;
 mod node;
 mod outbox;
+mod port;
 mod reserve;
 mod row;
 mod sandbox;

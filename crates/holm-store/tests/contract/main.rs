@@ -15,6 +15,7 @@ mod ledger;
 mod memory;
 mod node;
 mod outbox;
+mod port;
 mod race;
 mod reserve;
 mod sandbox;
