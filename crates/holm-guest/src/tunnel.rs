@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use holm_wire::connect::{Code, Error};
+use holm_wire::paths::guest::TUNNEL_PROTOCOL as PROTOCOL;
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
@@ -18,8 +19,6 @@ use crate::server::rpc::failure;
 /// How long one connect may take. On loopback an answer comes at once, unless the listener's queue
 /// is full.
 const CONNECT: Duration = Duration::from_secs(5);
-/// The protocol's name in `Upgrade`.
-const PROTOCOL: &str = "holm-tunnel";
 
 /// `POST /holm/v1/tunnel`.
 pub async fn open(mut request: Request<Incoming>) -> Response<Reply> {

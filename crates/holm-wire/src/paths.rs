@@ -53,6 +53,8 @@ pub mod guest {
     /// `POST` with `port`, `Connection: upgrade`, `Upgrade: holm-tunnel`: 101, then raw bytes to
     /// and from `127.0.0.1:port` (or `::1`) inside.
     pub const TUNNEL: &str = "/holm/v1/tunnel";
+    /// What [`TUNNEL`] upgrades to.
+    pub const TUNNEL_PROTOCOL: &str = "holm-tunnel";
 }
 
 /// envd's plain HTTP.

@@ -8,10 +8,12 @@ mod error;
 mod files;
 mod pool;
 mod stream;
+mod tunnel;
 mod upload;
 
 pub use error::ClientError;
 pub use files::FileBody;
 pub use pool::{CallLimits, GuestClient};
 pub use stream::EventStream;
+pub use tunnel::Tunnel;
 pub use upload::Upload;
