@@ -13,7 +13,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use holm_runtime::Machine;
-use holm_store::{Account, EndReason, Ended, Owner, Record, SandboxId, SandboxState};
+use holm_store::{Account, EndReason, Ended, Owner, Port, Record, SandboxId, SandboxState};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout};
 
@@ -117,6 +117,7 @@ impl Engine {
     async fn settle_record(&self, record: Record) -> Result<(), Error> {
         let id = record.id;
         let account = self.inner.store.account_get(record.account_id).await?;
+        let ports = self.inner.store.port_list(id).await?;
         // From here on nothing fails that would lose it: this may have to be done again.
         let machine = self.inner.driver.adopt(&id.to_string());
         let runs = machine.is_some();
@@ -148,7 +149,9 @@ impl Engine {
                 // What it cannot remove the sweep removes.
                 self.inner.tasks.spawn(async move { engine.remove(&sandbox).await });
             }
-            (_, Some(machine)) => self.adopt(record, account.as_ref(), machine).await?,
+            (_, Some(machine)) => {
+                self.adopt(record, account.as_ref(), ports, machine).await?;
+            }
         }
         Ok(())
     }
@@ -175,6 +178,7 @@ impl Engine {
         &self,
         record: Record,
         account: Option<&Account>,
+        ports: Vec<Port>,
         machine: Box<dyn Machine>,
     ) -> Result<(), Error> {
         let inner = &self.inner;
@@ -207,6 +211,7 @@ impl Engine {
             missing: adoption.missing,
             fatal: Vec::new(),
         });
+        sandbox.ports.adopt(ports);
         self.take(&sandbox, machine)?;
         if now >= deadline {
             // Before anybody can use it again.

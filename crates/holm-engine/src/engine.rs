@@ -9,7 +9,7 @@ use holm_store::{
     AccountId, Cursor, KeyId, KeyScope, MemoryStore, PAGE_MAX, Page, PageQuery, Record, Store,
 };
 use holm_wire::client::GuestClient;
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio::time::Instant;
 
 use crate::audit::Refusals;
@@ -57,7 +57,9 @@ pub(crate) struct Inner {
     pub counts: Counts,
     pub answers: Shares<AccountId>,
     /// Places for those that wait for room with what they have read.
-    pub whole_outputs: tokio::sync::Semaphore,
+    pub whole_outputs: Semaphore,
+    /// Visitors of sandboxes that are not here look into the store one after the other.
+    pub preview_lookups: Semaphore,
 }
 
 impl Drop for Inner {
@@ -114,7 +116,8 @@ impl Engine {
             key_ends: Arc::default(),
             counts: Counts::default(),
             answers,
-            whole_outputs: tokio::sync::Semaphore::new(room::WHOLE_OUTPUTS),
+            whole_outputs: Semaphore::new(room::WHOLE_OUTPUTS),
+            preview_lookups: Semaphore::new(4),
         };
         Self::of_operator(Arc::new(inner))
     }
@@ -151,6 +154,7 @@ impl Engine {
             self.settle(&sandbox).await?;
             let mut view = sandbox.view();
             if view.state == SandboxState::Running {
+                view.ports = sandbox.ports.list();
                 let usage = sandbox.usage();
                 #[allow(clippy::cast_precision_loss, reason = "centuries of processor time fit")]
                 let cpu_seconds = usage.cpu_usec.map(|usec| usec as f64 / 1e6);
@@ -289,7 +293,7 @@ impl Engine {
     }
 
     /// Makes up for a timer that is late.
-    async fn settle(&self, sandbox: &Arc<Sandbox>) -> Result<(), Error> {
+    pub(crate) async fn settle(&self, sandbox: &Arc<Sandbox>) -> Result<(), Error> {
         let late = sandbox.deadline().is_some_and(|deadline| Instant::now() >= deadline);
         if late && sandbox.state() == SandboxState::Running {
             self.expire(sandbox).await?;

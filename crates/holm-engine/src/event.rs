@@ -18,6 +18,8 @@ pub(crate) enum Happened {
     NotMade,
     Ready,
     Extended,
+    PortExposed,
+    PortUnexposed,
     Ended(EndReason),
 }
 
@@ -27,6 +29,8 @@ impl Happened {
             Self::Created => "sandbox.created",
             Self::Ready => "sandbox.ready",
             Self::Extended => "sandbox.extended",
+            Self::PortExposed => "sandbox.port_exposed",
+            Self::PortUnexposed => "sandbox.port_unexposed",
             Self::Ended(EndReason::Expired) => "sandbox.expired",
             Self::Ended(_) | Self::NotMade => "sandbox.destroyed",
         }

@@ -42,6 +42,18 @@ pub struct CreatedKey {
 }
 
 impl Engine {
+    /// A secret for `purpose`: the installation's, where it has one, so that it is the same after a
+    /// restart; else a new one.
+    ///
+    /// # Errors
+    /// When the system gives no random bytes.
+    pub fn secret_for(&self, purpose: &str) -> Result<[u8; 32], Error> {
+        match &self.inner.settings.keys {
+            Some(keys) => Ok(keys.derived(purpose)),
+            None => crate::random_bytes(),
+        }
+    }
+
     pub(crate) fn hasher(&self) -> Result<&KeyHasher, Error> {
         self.inner.settings.keys.as_ref().ok_or_else(|| {
             Error::invalid("this holm works without API keys")

@@ -162,10 +162,15 @@ impl Engine {
     /// `not_found`, `sandbox_gone`.
     pub async fn sandbox_touch(&self, id: &SandboxId) -> Result<SandboxView, Error> {
         let sandbox = self.usable(id).await?;
-        let lifetime = sandbox.live().record.lifetime;
-        let next = |deadline, ceiling| (Instant::now() + lifetime).min(ceiling).max(deadline);
-        self.lease(&sandbox, next, &[]).await?;
+        self.touch(&sandbox).await?;
         Ok(sandbox.view())
+    }
+
+    /// The same by whatever else is use.
+    pub(crate) async fn touch(&self, sandbox: &Arc<Sandbox>) -> Result<(), Error> {
+        let lifetime = sandbox.lifetime();
+        let next = |deadline, ceiling| (Instant::now() + lifetime).min(ceiling).max(deadline);
+        self.lease(sandbox, next, &[]).await.map(|_| ())
     }
 
     /// Moves the lease to what `next` makes of its end and its ceiling. True when that is where

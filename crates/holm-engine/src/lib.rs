@@ -40,6 +40,7 @@ mod lifetime;
 mod measure;
 mod meter;
 mod plan;
+mod port;
 mod price;
 mod rate;
 mod ready;
@@ -78,6 +79,7 @@ pub use key::{CreatedKey, NewKey};
 pub use key_end::KeyEnd;
 pub use language::Language;
 pub use lifetime::LifetimeRules;
+pub use port::{NoPreview, NotConnected, PortOptions, Preview};
 pub use price::Prices;
 pub use rate::{Buckets, Rate};
 pub use room::Room;
@@ -99,5 +101,7 @@ pub use holm_runtime::MountRo;
 pub use holm_store::{
     Account, AccountId, AccountLimits, AuditEvent, Cursor, CursorError, EndReason, Ended, Entry,
     EntryKind, EventId, IdError, Key, KeyHasher, KeyId, KeyScope, KeyStatus, KeyText, MemoryStore,
-    NodeId, Outcome, Page, PageQuery, SandboxId, SandboxState, Size, SizeName, Store, Usage,
+    NodeId, Outcome, PORTS_MAX, Page, PageQuery, Port, SandboxId, SandboxState, Size, SizeName,
+    Store, Usage,
 };
+pub use holm_wire::client::Tunnel;

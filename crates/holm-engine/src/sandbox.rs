@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::measure::Measured;
+use crate::port::Exposures;
 use crate::{Ended, Error, ErrorKind, SandboxId, SandboxState, SandboxView};
 
 /// What the engine holds of a sandbox that is not over.
@@ -40,6 +41,8 @@ pub(crate) struct Sandbox {
     over: watch::Sender<bool>,
     settled: watch::Sender<bool>,
     runs: watch::Sender<usize>,
+    /// What may be reached of it from outside.
+    pub ports: Exposures,
     machine: OnceLock<Attached>,
     measured: OnceLock<Measured>,
 }
@@ -101,6 +104,7 @@ impl Sandbox {
             over: watch::Sender::new(false),
             settled: watch::Sender::new(false),
             runs: watch::Sender::new(0),
+            ports: Exposures::default(),
             machine: OnceLock::new(),
             measured: OnceLock::new(),
         }
@@ -131,6 +135,11 @@ impl Sandbox {
     /// The time now, see [`Live::at`].
     pub fn now(&self) -> Timestamp {
         self.at(Instant::now())
+    }
+
+    /// The lifetime that it was made with.
+    pub fn lifetime(&self) -> Duration {
+        self.lock().record.lifetime
     }
 
     pub fn is_priced(&self) -> bool {
@@ -277,6 +286,7 @@ pub(crate) fn view(record: &Record, measured: &Measured) -> SandboxView {
         metadata: record.metadata.clone(),
         session: record.session.clone(),
         price_per_second: record.price_per_second,
+        ports: Vec::new(),
         usage: None,
         ended: record.ended,
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use holm_runtime::MountRo;
+use holm_store::Port;
 use jiff::Timestamp;
 
 use crate::{Ended, SandboxId, SandboxState, SizeName};
@@ -92,6 +93,8 @@ pub struct SandboxView {
     pub session: Option<String>,
     /// What a second of it costs, in micro-units.
     pub price_per_second: i64,
+    /// Its exposed ports; only in `sandbox_get` of a running one.
+    pub ports: Vec<Port>,
     /// What it uses now; only in `sandbox_get` of a running one.
     pub usage: Option<UsageNow>,
     /// Why and when it ended; set from `deleting` on.
