@@ -5,6 +5,7 @@
 
 pub mod http;
 pub mod mcp;
+pub mod preview;
 pub mod rest;
 pub mod show;
 pub mod site;

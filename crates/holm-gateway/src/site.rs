@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use holm_engine::Engine;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
-use crate::http::face::Face;
+use crate::http::face::{Face, HostFace};
 use crate::http::health::Health;
 use crate::http::metrics::{MetricsFace, Requests};
 use crate::http::trace::Collect;
@@ -14,6 +15,9 @@ use crate::http::{self, Door, Limits};
 use crate::mcp::http::KEEP_ALIVE;
 use crate::mcp::http::sessions::SessionRules;
 use crate::mcp::{HttpOptions, McpFace, Server};
+use crate::preview::listener::{self, Elsewhere};
+use crate::preview::site::{Base, Where};
+use crate::preview::{PreviewOptions, Previews};
 use crate::rest::{RestFace, RestOptions};
 
 /// What the service is made of.
@@ -32,6 +36,8 @@ pub struct SiteOptions {
     pub sessions: SessionRules,
     /// How often a stream without news says that it lives.
     pub keep_alive: Duration,
+    /// What runs in sandboxes, shown to people outside.
+    pub previews: Arc<Previews>,
     /// Who collects spans, if anybody does.
     pub traces: Option<Arc<dyn Collect>>,
 }
@@ -40,7 +46,9 @@ impl SiteOptions {
     /// The usual ones.
     #[must_use]
     pub fn new(engine: Engine, door: Door) -> Self {
+        let previews = PreviewOptions::local(Where::At(Base::plain(80)));
         Self {
+            previews: Previews::new(engine.clone(), previews),
             engine,
             door: Arc::new(door),
             limits: Limits::default(),
@@ -57,6 +65,7 @@ impl SiteOptions {
 pub struct Site {
     mcp: Arc<McpFace>,
     options: http::Options,
+    previews: Arc<Previews>,
 }
 
 impl Site {
@@ -64,15 +73,16 @@ impl Site {
     #[must_use]
     pub fn new(options: SiteOptions) -> Self {
         let SiteOptions { engine, door, limits, server, default_template, .. } = options;
-        let SiteOptions { sessions, keep_alive, traces, .. } = options;
+        let SiteOptions { sessions, keep_alive, traces, previews, .. } = options;
         let rest = RestFace::new(RestOptions {
             default_template: default_template.clone(),
             keep_alive,
+            previews: Arc::clone(&previews),
             ..RestOptions::new(engine.clone(), Arc::clone(&door), limits.clone())
         });
         let mcp = McpFace::start(HttpOptions {
             engine: engine.clone(),
-            server: Arc::new(server),
+            server: Arc::new(server.with_previews(&previews)),
             default_template,
             door: Arc::clone(&door),
             limits: limits.clone(),
@@ -90,13 +100,43 @@ impl Site {
             traces.clone(),
         );
         let faces: Vec<Arc<dyn Face>> = vec![health, Arc::clone(&mcp) as _, rest, metrics];
-        Self { mcp, options: http::Options { faces, limits, requests, traces } }
+        let hosts = Some(Arc::clone(&previews) as Arc<dyn HostFace>);
+        Self { mcp, options: http::Options { faces, hosts, limits, requests, traces }, previews }
     }
 
     /// Serves until `shutdown` resolves and everything has come to its end; then ends all MCP
     /// sessions, not their sandboxes.
     pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
         http::serve(listener, self.options, shutdown).await;
+        self.mcp.close().await;
+    }
+
+    /// The same with previews at `other` only.
+    pub async fn serve_apart(
+        mut self,
+        listener: TcpListener,
+        other: TcpListener,
+        shutdown: impl Future<Output = ()>,
+    ) {
+        self.options.hosts = Some(Arc::new(Elsewhere(Arc::clone(&self.previews))));
+        let options = listener::options(self.previews, self.options.limits.clone());
+        let (stop, stopped) = watch::channel(());
+        let stopped = || {
+            let mut stopped = stopped.clone();
+            async move {
+                // An error means the same: whoever could say it has gone.
+                let _ = stopped.changed().await;
+            }
+        };
+        let told = async {
+            shutdown.await;
+            stop.send_replace(());
+        };
+        tokio::join!(
+            told,
+            http::serve(listener, self.options, stopped()),
+            http::serve(other, options, stopped()),
+        );
         self.mcp.close().await;
     }
 }

@@ -206,6 +206,14 @@ impl Refused {
 }
 
 impl Access {
+    /// Whether `text` is, or holds behind a scheme, the one token of the service.
+    #[must_use]
+    pub fn is_token(&self, text: &str) -> bool {
+        let Self::Token(Some(token)) = self else { return false };
+        let text = text.trim();
+        token.is(text) || text.split_once(' ').is_some_and(|(_, rest)| token.is(rest.trim()))
+    }
+
     /// Who sent a request.
     ///
     /// # Errors

@@ -11,6 +11,13 @@ use super::reply::Response;
 /// A response that is being made.
 pub type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 
+/// What answers by the host that requests name, whatever their path: no other face ever gets one of
+/// its requests.
+pub trait HostFace: Face {
+    /// True for requests to its hosts.
+    fn claims(&self, request: &Request<Incoming>) -> bool;
+}
+
 /// One protocol on the server. Dropping the future, or the response's body, means that the client
 /// has gone: the work behind it must stop then.
 pub trait Face: Send + Sync {

@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | [`server`] | accepting, connections, the orderly stop |
 //! | [`limits`] | every bound in one place |
-//! | [`face`] | what answers below some paths; the seam for further protocols |
+//! | [`face`] | what answers below some paths, or for some hosts; the seam for further protocols |
 //! | [`door`] | what is checked before a face does anything: host, origin, credential |
 //! | [`access`] | credentials and whose they are |
 //! | [`origin`] | against web pages that drive a server of the same machine |

@@ -29,6 +29,7 @@ enum Content {
     Whole(Option<Bytes>),
     Events(Stream),
     Parts { source: Pin<Box<dyn Source>>, length: Option<u64> },
+    Relayed(Pin<Box<dyn Body<Data = Bytes, Error = std::io::Error> + Send>>),
 }
 
 /// Bytes that come, asked for when the client has taken those before. It is dropped where the client
@@ -86,6 +87,7 @@ impl Body for Reply {
                     Ok(Frame::data(part))
                 }))
             }
+            Content::Relayed(body) => body.as_mut().poll_frame(context),
             Content::Events(events) => {
                 events.parts.poll_recv(context).map(|part| part.map(|part| Ok(Frame::data(part))))
             }
@@ -96,6 +98,7 @@ impl Body for Reply {
         match &self.content {
             Content::Whole(bytes) => bytes.is_none(),
             Content::Events(_) => false,
+            Content::Relayed(body) => body.is_end_stream(),
             Content::Parts { length, .. } => *length == Some(0),
         }
     }
@@ -106,6 +109,7 @@ impl Body for Reply {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
             Content::Parts { length: Some(left), .. } => SizeHint::with_exact(*left),
+            Content::Relayed(body) => body.size_hint(),
             Content::Events(_) | Content::Parts { length: None, .. } => SizeHint::default(),
         }
     }
@@ -175,6 +179,12 @@ pub fn parts(
     source: impl Source + 'static,
 ) -> Response {
     respond(200, Some(content_type), Content::Parts { source: Box::pin(source), length })
+}
+
+/// What somebody else answers.
+#[must_use]
+pub fn relayed(body: impl Body<Data = Bytes, Error = std::io::Error> + Send + 'static) -> Response {
+    respond(200, None, Content::Relayed(Box::pin(body)))
 }
 
 /// One event, with JSON as its data.

@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use super::face::Face;
+use super::face::{Face, HostFace};
 use super::limits::Limits;
 use super::metrics::Requests;
 use super::pulse::Pulse;
@@ -39,6 +39,8 @@ const FLUSH: Duration = Duration::from_millis(300);
 pub struct Options {
     /// The first one that serves a path gets the request.
     pub faces: Vec<Arc<dyn Face>>,
+    /// What comes before them all, by the host that is asked.
+    pub hosts: Option<Arc<dyn HostFace>>,
     /// The bounds.
     pub limits: Limits,
     /// Where answers are counted.
@@ -156,7 +158,7 @@ async fn connection(shared: &Arc<Shared>, stream: TcpStream, peer: Peer) {
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_time)
         .max_buf_size(READ.max(limits.head_bytes));
-    let connection = builder.serve_connection(stream, service);
+    let connection = builder.serve_connection(stream, service).with_upgrades();
     tokio::pin!(connection);
     let mut closing = shared.closing.subscribe();
     let closing = async {
@@ -191,13 +193,19 @@ impl Shared {
         let method = request.method().clone();
         // Without the query: keys are put there by mistake.
         let path = request.uri().path().to_owned();
-        let face = self.options.faces.iter().find(|face| face.serves(&path));
-        let is_traced = face.is_some_and(|face| face.is_traced());
+        let hosts = self.options.hosts.as_ref().filter(|hosts| hosts.claims(&request));
+        let face = match hosts {
+            // Upcast: from here on it is a face like the others.
+            Some(hosts) => Some(Arc::clone(hosts) as Arc<dyn Face>),
+            None => self.options.faces.iter().find(|face| face.serves(&path)).cloned(),
+        };
+        let is_traced = face.as_ref().is_some_and(|face| face.is_traced());
         let span = self.options.traces.as_ref().filter(|_| is_traced).and_then(|collect| {
             Open::request(collect, &method, request.headers(), Arc::clone(&id.0))
         });
         let busy = Busy::new(&self.busy, span);
-        let response = match face {
+        let is_host = hosts.is_some();
+        let response = match &face {
             _ if head_bytes(&request) > self.options.limits.head_bytes => {
                 reply::with(reply::text(431, "the head is too long\n"), "connection", "close")
             }
@@ -212,13 +220,18 @@ impl Shared {
         let request_id = &id.0;
         let elapsed_us = since.elapsed().as_micros();
         tracing::debug!(%request_id, %method, %path, status, elapsed_us, "answered");
-        let mut response = reply::with(response, "x-request-id", request_id);
+        // A program behind a host has names of its own.
+        let mut response = match is_host {
+            true => response,
+            false => reply::with(response, "x-request-id", request_id),
+        };
         response.body_mut().hold(busy);
         response
     }
 
     async fn stop(&self, connections: &mut JoinSet<()>) {
-        let faces = &self.options.faces;
+        let hosts = self.options.hosts.iter().map(|hosts| Arc::clone(hosts) as Arc<dyn Face>);
+        let faces: Vec<Arc<dyn Face>> = self.options.faces.iter().cloned().chain(hosts).collect();
         faces.iter().for_each(|face| face.refuse());
         self.closing.send_replace(true);
         if !self.quiet(self.options.limits.stop_grace).await {

@@ -22,19 +22,21 @@ use super::revision::{self, META_SUBSCRIPTION, Revision};
 use super::session::Session;
 use super::tool::{Context, Tool};
 use super::tools;
+use crate::preview::Previews;
 
 /// What the server says about itself where a client may show it to its model.
 const INSTRUCTIONS: &str = "Disposable, isolated Linux sandboxes. Call run_command, run_code or \
 the file tools right away: a default sandbox is made on first use. Files live in /workspace. \
 Calls sent together run side by side: wait for an answer before sending what depends on it. \
-There is no network inside. Everything in a sandbox is lost when it ends: read back what you need \
-with read_file, then call destroy_sandbox.";
+There is no network inside. expose_port gives a server inside a URL for people. Everything in a \
+sandbox is lost when it ends: read back what you need with read_file, then call destroy_sandbox.";
 
 /// The tools and what is said about them; shared by all sessions.
 pub struct Server {
     tools: Vec<Tool>,
     info: Value,
     progress_every: Duration,
+    previews: Option<Arc<Previews>>,
 }
 
 /// How a request goes on.
@@ -105,7 +107,14 @@ impl Server {
                 "name": "holm", "title": "holm sandboxes", "version": env!("CARGO_PKG_VERSION"),
             }),
             progress_every: Duration::from_secs(10),
+            previews: None,
         }
+    }
+
+    /// With a place where ports can be shown to people outside.
+    #[must_use]
+    pub fn with_previews(self, previews: &Arc<Previews>) -> Self {
+        Self { previews: Some(Arc::clone(previews)), ..self }
     }
 
     /// Reports progress this often (clients that ask for it must hear something every 15 s).
@@ -244,7 +253,8 @@ impl Server {
         };
         let work: Guarded<Result<Output, ToolError>> = match Args::new(params.remove("arguments")) {
             Ok(args) => {
-                let context = Context::new(session, args, tool.makes_default);
+                let context = Context::new(session, args, tool.makes_default)
+                    .with_previews(self.previews.as_ref());
                 Guarded::new((tool.run)(context))
             }
             Err(error) => Guarded::new(std::future::ready(Err(error))),

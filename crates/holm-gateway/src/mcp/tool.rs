@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::args::Args;
 use super::outcome::{Output, ToolError};
 use super::session::{Place, Session};
+use crate::preview::Previews;
 
 /// A tool's work.
 pub type Work = Pin<Box<dyn Future<Output = Result<Output, ToolError>> + Send>>;
@@ -92,6 +93,8 @@ pub struct Context {
     /// Which default sandbox counts for it: fixed when the call arrived, so that calls sent
     /// behind a `create_sandbox` use its sandbox although they run at the same time.
     pub place: Place,
+    /// Where ports are shown to people outside.
+    pub previews: Option<Arc<Previews>>,
 }
 
 impl Context {
@@ -99,6 +102,12 @@ impl Context {
     #[must_use]
     pub fn new(session: &Arc<Session>, args: Args, makes_default: bool) -> Self {
         let place = if makes_default { session.reserve() } else { session.place() };
-        Self { session: Arc::clone(session), args, place }
+        Self { session: Arc::clone(session), args, place, previews: None }
+    }
+
+    /// With a place where ports are shown.
+    #[must_use]
+    pub fn with_previews(self, previews: Option<&Arc<Previews>>) -> Self {
+        Self { previews: previews.cloned(), ..self }
     }
 }

@@ -21,6 +21,7 @@ use super::over::Over;
 use super::schema;
 use crate::http::body::Intake;
 use crate::http::reply::Response;
+use crate::preview::Previews;
 
 /// A response that is being made.
 pub type Work = Pin<Box<dyn Future<Output = Result<Response, Failure>> + Send>>;
@@ -72,7 +73,7 @@ pub struct Doc {
 }
 
 /// What the face gives to every request.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Surroundings {
     /// Takes bodies in.
     pub intake: Intake,
@@ -80,6 +81,8 @@ pub struct Surroundings {
     pub default_template: Option<Arc<str>>,
     /// How often a stream without news says that it lives.
     pub keep_alive: Duration,
+    /// What runs in sandboxes, shown to people outside.
+    pub previews: Arc<Previews>,
 }
 
 /// A request on its way to its endpoint.

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::endpoint::{Asked, Endpoint, Surroundings};
 use super::failure::Failure;
 use super::over::Over;
-use super::{accounts, audit, exec, files, keys, openapi, raw, sandboxes, service};
+use super::{accounts, audit, exec, files, keys, openapi, ports, raw, sandboxes, service};
 use crate::http::access::Refused;
 use crate::http::body::Intake;
 use crate::http::door::Stopped;
@@ -22,6 +22,8 @@ use crate::http::server::RequestId;
 use crate::http::trace;
 use crate::http::{Caller, Door, Limits};
 use crate::mcp::panics::Guarded;
+use crate::preview::site::{Base, Where};
+use crate::preview::{PreviewOptions, Previews};
 
 /// What the face is made of.
 pub struct RestOptions {
@@ -35,6 +37,8 @@ pub struct RestOptions {
     pub default_template: Option<String>,
     /// How often a stream without news says that it lives.
     pub keep_alive: Duration,
+    /// What runs in sandboxes, shown to people outside.
+    pub previews: Arc<Previews>,
 }
 
 impl RestOptions {
@@ -42,7 +46,9 @@ impl RestOptions {
     #[must_use]
     pub fn new(engine: Engine, door: Arc<Door>, limits: Limits) -> Self {
         let keep_alive = Duration::from_secs(15);
-        Self { engine, door, limits, default_template: None, keep_alive }
+        let previews = PreviewOptions::local(Where::At(Base::plain(80)));
+        let previews = Previews::new(engine.clone(), previews);
+        Self { engine, door, limits, default_template: None, keep_alive, previews }
     }
 }
 
@@ -64,6 +70,7 @@ pub fn endpoints() -> Vec<Endpoint> {
         exec::endpoints(),
         files::endpoints(),
         raw::endpoints(),
+        ports::endpoints(),
         service::endpoints(),
         accounts::endpoints(),
         keys::endpoints(),
@@ -81,6 +88,7 @@ impl RestFace {
             intake: Intake::new(&options.limits),
             default_template: options.default_template.map(Into::into),
             keep_alive: options.keep_alive,
+            previews: options.previews,
         };
         Arc::new(Self {
             engine: options.engine,

@@ -33,6 +33,7 @@ pub mod openapi;
 pub mod operations;
 pub mod output;
 pub mod over;
+pub mod ports;
 pub mod raw;
 pub mod sandboxes;
 pub mod schema;

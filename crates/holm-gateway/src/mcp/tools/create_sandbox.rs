@@ -76,7 +76,7 @@ fn run(context: Context) -> Work {
 }
 
 async fn create(context: Context) -> Result<Output, ToolError> {
-    let Context { session, mut args, place } = context;
+    let Context { session, mut args, place, .. } = context;
     let mut wanted = CreateSandbox {
         template: args.word("template")?,
         size: args.choice("size", &["small", "medium", "large"], &[])?.map(str::to_owned),

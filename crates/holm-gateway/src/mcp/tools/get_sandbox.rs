@@ -23,6 +23,21 @@ pub(super) fn tool() -> Tool {
             },
         }),
     ));
+    output.push((
+        "ports",
+        json!({
+            "type": "array",
+            "description": "Ports that expose_port has exposed, with their addresses.",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "port": {"type": "integer"}, "url": {"type": "string"},
+                    "public": {"type": "boolean"},
+                },
+                "required": ["port", "url", "public"],
+            },
+        }),
+    ));
     Tool {
         name: "get_sandbox",
         hidden_names: &[],
@@ -57,6 +72,14 @@ async fn get(mut context: Context) -> Result<Output, ToolError> {
             "processes": usage.processes,
             "oom_kills": usage.oom_kills,
         });
+    }
+    if let Some(previews) = &context.previews {
+        let mut ports = Vec::new();
+        for port in &view.ports {
+            let url = previews.url(port).await?;
+            ports.push(json!({"port": port.port, "url": url, "public": port.public}));
+        }
+        shown["ports"] = ports.into();
     }
     Ok(Output::json(shown))
 }

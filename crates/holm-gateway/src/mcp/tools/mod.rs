@@ -2,6 +2,7 @@
 
 mod create_sandbox;
 mod destroy_sandbox;
+mod expose_port;
 mod extend_sandbox;
 mod get_sandbox;
 mod get_service_info;
@@ -28,6 +29,7 @@ pub fn all() -> Vec<Tool> {
         write_file::tool(),
         read_file::tool(),
         list_files::tool(),
+        expose_port::tool(),
         get_sandbox::tool(),
         list_sandboxes::tool(),
         extend_sandbox::tool(),

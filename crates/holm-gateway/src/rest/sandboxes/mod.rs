@@ -19,7 +19,7 @@ use crate::show::time;
 
 pub mod view;
 
-use view::{Sandbox, SandboxDestroyed, SandboxList};
+use view::{PortBrief, Sandbox, SandboxDestroyed, SandboxList};
 
 /// The header that makes two equal creates one.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -249,7 +249,13 @@ pub(super) fn after(cursor: Option<String>) -> Result<Option<Cursor>, Failure> {
 }
 
 async fn get(call: Call<SandboxId, NoQuery, Nothing>) -> Result<Answer<Sandbox>, Failure> {
-    Ok(Answer(call.engine.sandbox_get(&call.id).await?.into()))
+    let mut view = call.engine.sandbox_get(&call.id).await?;
+    let mut ports = Vec::new();
+    for port in std::mem::take(&mut view.ports) {
+        let url = call.surroundings.previews.url(&port).await?;
+        ports.push(PortBrief { port: port.port, url, public: port.public });
+    }
+    Ok(Answer(Sandbox { ports, ..view.into() }))
 }
 
 async fn extend(

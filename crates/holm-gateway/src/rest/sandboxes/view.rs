@@ -53,6 +53,9 @@ pub struct Sandbox {
     pub metadata: BTreeMap<String, String>,
     /// What an hour of it costs.
     pub price_per_hour: f64,
+    /// Its exposed ports. Only for a single one that runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<PortBrief>,
     /// What it uses at this moment, as far as the host can tell. Only for a single one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageNow>,
@@ -64,6 +67,17 @@ pub struct Sandbox {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "time_schema")]
     pub ended_at: Option<String>,
+}
+
+/// An exposed port.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct PortBrief {
+    /// Its number.
+    pub port: u16,
+    /// Its address.
+    pub url: String,
+    /// Whether everybody may look.
+    pub public: bool,
 }
 
 /// What a sandbox uses at this moment.
@@ -142,6 +156,7 @@ impl From<SandboxView> for Sandbox {
             missing: view.missing,
             metadata: view.metadata,
             price_per_hour: units(view.price_per_second.saturating_mul(3600)),
+            ports: Vec::new(),
             usage: view.usage.map(|usage| UsageNow {
                 memory_bytes: usage.memory_bytes,
                 cpu_seconds: usage.cpu_seconds,

@@ -1,0 +1,94 @@
+//! The way of a request to a preview: whose it is, whether its visitor may look, on to the program.
+
+use std::sync::Arc;
+
+use holm_engine::NoPreview;
+use hyper::body::Incoming;
+use hyper::{Method, Request};
+
+use super::access::Entry;
+use super::host::Claim;
+use super::page::Form;
+use super::proxy::Passed;
+use super::site::{Previews, Stage};
+use super::upgrade;
+use crate::http::face::{Answering, Face, HostFace};
+use crate::http::percent;
+use crate::http::reply::Response;
+use crate::mcp::panics::Guarded;
+
+impl Previews {
+    async fn respond(&self, request: Request<Incoming>) -> Response {
+        let form = Form::of(request.method(), request.headers());
+        let Claim::Named(id, number) = self.domain().claim(&request) else {
+            return form.unknown();
+        };
+        let (head, body) = request.into_parts();
+        if head.method == Method::CONNECT {
+            return form.bad("It asks for a proxy.");
+        }
+        let query = percent::decode(head.uri.query().unwrap_or_default()).0;
+        if self.is_credential(&String::from_utf8_lossy(&query)) {
+            return form.bad("A key of the service is in its address, where it must not be.");
+        }
+        let preview = match self.engine.preview(&id, number).await {
+            Ok(preview) => preview,
+            Err(NoPreview::Unknown) => return form.unknown(),
+            Err(NoPreview::Gone(ended)) => return form.gone(Some(ended.reason)),
+        };
+        match self.judge(&head, preview.port()) {
+            Entry::In => {}
+            Entry::Opened(response) => return response,
+            Entry::Refused => return form.private(),
+        }
+        if *self.stage.borrow() > Stage::Serving {
+            return form.going_down();
+        }
+        let place = tokio::select! {
+            biased;
+            ended = preview.over() => return form.gone(ended.map(|ended| ended.reason)),
+            place = self.place(&preview) => place,
+        };
+        let Some(place) = place else { return form.crowded() };
+        let passed = Passed { preview, place, form };
+        match upgrade::asked(&head) {
+            Some(protocol) => self.pass_upgrade(passed, head, body, protocol).await,
+            None => self.pass(passed, head, body).await,
+        }
+    }
+}
+
+impl Face for Previews {
+    fn name(&self) -> &'static str {
+        "preview"
+    }
+
+    fn serves(&self, _path: &str) -> bool {
+        // By its host, never by a path.
+        false
+    }
+
+    fn is_traced(&self) -> bool {
+        false
+    }
+
+    fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answering {
+        let form = Form::of(request.method(), request.headers());
+        let answering = Guarded::new(async move { self.respond(request).await });
+        Box::pin(async move { answering.await.unwrap_or_else(|_| form.unreachable()) })
+    }
+
+    fn refuse(&self) {
+        self.stage.send_replace(Stage::Refusing);
+    }
+
+    fn finish(&self) {
+        self.stage.send_replace(Stage::Finishing);
+    }
+}
+
+impl HostFace for Previews {
+    fn claims(&self, request: &Request<Incoming>) -> bool {
+        self.domain().claim(request) != Claim::Foreign
+    }
+}

@@ -1,0 +1,154 @@
+//! Connections to programs in sandboxes, kept for a moment so that the next request need not make
+//! one. Many servers close an idle connection after 5 seconds, so none is used that is older.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use holm_engine::{NotConnected, Preview, SandboxId};
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::client::conn::http1::{Builder, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::time::{Instant, sleep, timeout};
+
+/// A request's body on its way to a program.
+pub type Outgoing = UnsyncBoxBody<Bytes, hyper::Error>;
+
+/// How long a connection idles.
+const IDLE: Duration = Duration::from_secs(4);
+/// Idle connections to one port, and to all.
+const EACH: usize = 32;
+const ALL: usize = 512;
+/// Bytes that are read at once, which bounds the head of an answer too.
+const READ: usize = 128 << 10;
+/// Headers of an answer at most.
+const HEADERS: usize = 200;
+/// How long a connection that has just served may take to be ready again.
+const READY: Duration = Duration::from_millis(100);
+
+type Key = (SandboxId, u16, i64);
+
+/// Connections that idle.
+#[derive(Clone, Default)]
+pub struct Pool(Arc<Mutex<Idle>>);
+
+#[derive(Default)]
+struct Idle {
+    all: HashMap<Key, Vec<(Instant, SendRequest<Outgoing>)>>,
+    count: usize,
+    is_swept: bool,
+}
+
+/// A connection for one request.
+pub struct Lent {
+    /// It.
+    pub sender: SendRequest<Outgoing>,
+    /// Whether it has served before, so that the program may have closed it meanwhile.
+    pub used: bool,
+    key: Key,
+    pool: Pool,
+}
+
+impl Lent {
+    /// The answer was read to its end.
+    pub fn give_back(self) {
+        if !self.sender.is_closed() {
+            let pool = self.pool.clone();
+            pool.put(self.key, self.sender);
+        }
+    }
+}
+
+fn key(preview: &Preview) -> Key {
+    let port = preview.port();
+    // Exposed anew it is another one: what was open before has ended.
+    (port.sandbox_id, port.port, port.created_at.as_microsecond())
+}
+
+impl Pool {
+    fn lock(&self) -> MutexGuard<'_, Idle> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection that idles, or a new one.
+    ///
+    /// # Errors
+    /// See [`NotConnected`].
+    pub async fn get(&self, preview: &Preview) -> Result<Lent, NotConnected> {
+        let key = key(preview);
+        while let Some(mut sender) = self.take(key) {
+            if let Ok(Ok(())) = timeout(READY, sender.ready()).await {
+                return Ok(Lent { sender, used: true, key, pool: self.clone() });
+            }
+        }
+        self.fresh(preview).await
+    }
+
+    /// A new connection.
+    ///
+    /// # Errors
+    /// See [`NotConnected`].
+    pub async fn fresh(&self, preview: &Preview) -> Result<Lent, NotConnected> {
+        let tunnel = preview.connect().await?;
+        let mut builder = Builder::new();
+        builder.max_buf_size(READ).max_headers(HEADERS);
+        let made = builder.handshake(TokioIo::new(tunnel)).await;
+        let (sender, connection) = made.map_err(|_| NotConnected::Unreachable)?;
+        tokio::spawn(async move {
+            // Whoever waits for the answer sees an error too. It ends with its sender.
+            let _ = connection.with_upgrades().await;
+        });
+        Ok(Lent { sender, used: false, key: key(preview), pool: self.clone() })
+    }
+
+    fn take(&self, key: Key) -> Option<SendRequest<Outgoing>> {
+        let mut idle = self.lock();
+        let of_port = idle.all.get_mut(&key)?;
+        // The one that served last: it is the least likely to be closed.
+        let found = of_port.pop();
+        if of_port.is_empty() {
+            idle.all.remove(&key);
+        }
+        let (since, sender) = found?;
+        idle.count -= 1;
+        let is_good = since.elapsed() < IDLE && !sender.is_closed();
+        drop(idle);
+        if is_good { Some(sender) } else { self.take(key) }
+    }
+
+    fn put(&self, key: Key, sender: SendRequest<Outgoing>) {
+        let mut idle = self.lock();
+        if idle.count >= ALL {
+            return;
+        }
+        let of_port = idle.all.entry(key).or_default();
+        if of_port.len() >= EACH {
+            return;
+        }
+        of_port.push((Instant::now(), sender));
+        idle.count += 1;
+        if !std::mem::replace(&mut idle.is_swept, true) {
+            tokio::spawn(sweep(self.clone()));
+        }
+    }
+}
+
+/// Closes what idles for too long, for as long as anything idles.
+async fn sweep(pool: Pool) {
+    loop {
+        sleep(IDLE / 2).await;
+        let mut idle = pool.lock();
+        let mut count = 0;
+        idle.all.retain(|_, of_port| {
+            of_port.retain(|(since, sender)| since.elapsed() < IDLE && !sender.is_closed());
+            count += of_port.len();
+            !of_port.is_empty()
+        });
+        idle.count = count;
+        if count == 0 {
+            idle.is_swept = false;
+            return;
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Bodies on their way through: part by part, as fast as the slower side, until one side ends or
+//! nobody may go on.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use holm_engine::Preview;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::pool::Lent;
+use super::site::{Place, Stage};
+
+/// When bytes last came, of several streams together.
+#[derive(Debug, Clone)]
+pub struct Activity(Arc<Mutex<Instant>>);
+
+impl Default for Activity {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Instant::now())))
+    }
+}
+
+impl Activity {
+    /// Some come now.
+    pub fn note(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// Resolves when none have come for so long.
+    pub async fn silent_for(&self, time: Duration) {
+        loop {
+            let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if last.elapsed() >= time {
+                return;
+            }
+            tokio::time::sleep_until(last + time).await;
+        }
+    }
+}
+
+/// Resolves when what is open by a preview has to end: nobody may go on, or the service goes down
+/// as far as `last`.
+pub async fn end(preview: Preview, mut stage: watch::Receiver<Stage>, last: Stage) {
+    tokio::select! {
+        _ = preview.over() => {}
+        // An error means that the server has gone.
+        _ = stage.wait_for(|stage| *stage >= last) => {}
+    }
+}
+
+/// What a visitor sends.
+pub struct Upload {
+    body: Incoming,
+    preview: Preview,
+    activity: Activity,
+}
+
+impl Upload {
+    /// The body of a request.
+    #[must_use]
+    pub fn new(body: Incoming, preview: Preview, activity: Activity) -> Self {
+        Self { body, preview, activity }
+    }
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        self.activity.note();
+        self.preview.traffic();
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// What a program answers. Dropping it before its end closes the connection to the program.
+pub struct Answer {
+    body: Incoming,
+    preview: Preview,
+    end: Pin<Box<dyn Future<Output = ()> + Send>>,
+    idle: Duration,
+    timer: Pin<Box<Sleep>>,
+    lent: Option<Lent>,
+    _place: Place,
+}
+
+impl Answer {
+    /// The body of an answer, from a connection that is free again after it.
+    pub fn new(
+        body: Incoming,
+        preview: Preview,
+        end: impl Future<Output = ()> + Send + 'static,
+        idle: Duration,
+        lent: Option<Lent>,
+        place: Place,
+    ) -> Self {
+        let timer = Box::pin(sleep(idle));
+        let mut this = Self { body, preview, end: Box::pin(end), idle, timer, lent, _place: place };
+        if this.body.is_end_stream() {
+            this.give_back();
+        }
+        this
+    }
+
+    fn give_back(&mut self) {
+        if let Some(lent) = self.lent.take() {
+            lent.give_back();
+        }
+    }
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if self.end.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Some(Err(io::Error::other("the preview has ended"))));
+        }
+        let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
+            ready!(self.timer.as_mut().poll(context));
+            return Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())));
+        };
+        let next = Instant::now() + self.idle;
+        self.timer.as_mut().reset(next);
+        self.preview.traffic();
+        if frame.is_none() || self.body.is_end_stream() {
+            self.give_back();
+        }
+        Poll::Ready(frame.map(|frame| frame.map_err(io::Error::other)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

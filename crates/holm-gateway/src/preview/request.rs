@@ -1,0 +1,226 @@
+//! What of a visitor's head goes to the program: nothing that is holm's, nothing that is about this
+//! one connection, nothing that a visitor says about itself and only a proxy may say.
+
+use std::net::IpAddr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+use super::access::{self, is_own_cookie};
+
+/// About one connection only (RFC 9110, 7.6.1), and what hyper writes by itself.
+const HOP: [&str; 9] = [
+    "connection",
+    "http2-settings",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+];
+/// What only a proxy may say.
+const OF_PROXIES: [&str; 3] = ["forwarded", "via", "x-real-ip"];
+/// How those and holm's own begin.
+const PREFIXES: [&str; 2] = ["x-forwarded-", "x-holm-"];
+
+/// Whose request it is, as the program is told.
+#[derive(Debug, Clone, Copy)]
+pub struct Visitor<'a> {
+    /// Where it comes from.
+    pub address: Option<IpAddr>,
+    /// The host that it names.
+    pub host: &'a str,
+    /// `http` or `https`.
+    pub scheme: &'static str,
+}
+
+/// Removes what is about one connection, also what `Connection` names.
+pub fn remove_hops(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| HeaderName::try_from(name.trim()).ok())
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+    for name in HOP {
+        headers.remove(name);
+    }
+}
+
+/// The headers for the program. `is_credential` knows what is holm's.
+pub fn for_program(
+    headers: &mut HeaderMap,
+    visitor: Visitor<'_>,
+    is_credential: impl Fn(&str) -> bool,
+) {
+    let trailers = headers.get_all(header::TE).iter().any(|value| {
+        let mut words = value.to_str().unwrap_or_default().split(',');
+        words.any(|word| word.trim().eq_ignore_ascii_case("trailers"))
+    });
+    remove_hops(headers);
+    // This server answers it, when the program begins to read.
+    headers.remove(header::EXPECT);
+    let is_ours = |name: &HeaderName| {
+        OF_PROXIES.contains(&name.as_str())
+            || PREFIXES.iter().any(|prefix| name.as_str().starts_with(prefix))
+    };
+    let holds_ours = |value: &HeaderValue| {
+        let text = String::from_utf8_lossy(value.as_bytes());
+        is_credential(&text) || basic(&text).is_some_and(|text| is_credential(&text))
+    };
+    let cookie = cookies(headers, &is_credential);
+    headers.remove(header::COOKIE);
+    // A name with one value of holm's loses all: what is left would not be what was meant.
+    let names: Vec<HeaderName> = headers
+        .iter()
+        .filter(|(name, value)| is_ours(name) || holds_ours(value))
+        .map(|(name, _)| name.clone())
+        .collect();
+    for name in names {
+        headers.remove(name);
+    }
+    let is_link = |value: &HeaderValue| {
+        value.to_str().is_ok_and(|text| text.contains(&format!("{}=", access::PARAMETER)))
+    };
+    if headers.get(header::REFERER).is_some_and(is_link) {
+        headers.remove(header::REFERER);
+    }
+    if let Some(cookie) = cookie {
+        headers.insert(header::COOKIE, cookie);
+    }
+    if trailers {
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    }
+    tell(headers, visitor);
+}
+
+/// What a proxy says about its visitor.
+fn tell(headers: &mut HeaderMap, visitor: Visitor<'_>) {
+    let mut put = |name: &'static str, text: &str| {
+        if let Ok(value) = HeaderValue::try_from(text) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    };
+    put("host", visitor.host);
+    put("x-forwarded-host", visitor.host);
+    put("x-forwarded-proto", visitor.scheme);
+    if let Some(address) = visitor.address {
+        let address = address.to_canonical().to_string();
+        put("x-forwarded-for", &address);
+        put("x-real-ip", &address);
+    }
+}
+
+/// The application's own cookies, in one header.
+fn cookies(headers: &HeaderMap, is_credential: impl Fn(&str) -> bool) -> Option<HeaderValue> {
+    let mut kept: Vec<u8> = Vec::new();
+    for value in headers.get_all(header::COOKIE) {
+        for pair in value.as_bytes().split(|byte| *byte == b';') {
+            let pair = pair.trim_ascii();
+            let text = String::from_utf8_lossy(pair);
+            let name = text.split('=').next().unwrap_or_default().trim();
+            if pair.is_empty() || is_own_cookie(name) || is_credential(&text) {
+                continue;
+            }
+            if !kept.is_empty() {
+                kept.extend_from_slice(b"; ");
+            }
+            kept.extend_from_slice(pair);
+        }
+    }
+    if kept.is_empty() { None } else { HeaderValue::from_bytes(&kept).ok() }
+}
+
+/// What `Authorization: Basic` has in it.
+fn basic(text: &str) -> Option<String> {
+    let (scheme, code) = text.trim().split_once(' ')?;
+    let bytes = scheme.eq_ignore_ascii_case("basic").then(|| STANDARD.decode(code.trim()))?.ok()?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    // The one token may be either half.
+    Some(text.replacen(':', " ", 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "holm_sk_0000";
+
+    fn check(given: &[(&str, &str)], want: &[(&str, &str)]) {
+        let mut headers = HeaderMap::new();
+        for (name, value) in given {
+            let name = HeaderName::try_from(*name).expect("a name");
+            headers.append(name, HeaderValue::try_from(*value).expect("a value"));
+        }
+        let address = Some("::ffff:192.0.2.1".parse().expect("an address"));
+        let visitor = Visitor { address, host: "h:1", scheme: "https" };
+        for_program(&mut headers, visitor, |text| text.contains("holm_sk_"));
+        for (name, value) in [
+            ("host", "h:1"),
+            ("x-forwarded-host", "h:1"),
+            ("x-forwarded-proto", "https"),
+            ("x-forwarded-for", "192.0.2.1"),
+            ("x-real-ip", "192.0.2.1"),
+        ] {
+            assert_eq!(headers.remove(name).expect(name), value, "{given:?}");
+        }
+        let left: Vec<(&str, &str)> = headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.to_str().expect("text")))
+            .collect();
+        assert_eq!(left, want, "{given:?}");
+    }
+
+    #[test]
+    fn case_44_what_is_holms_stays_outside() {
+        check(&[("authorization", &format!("Bearer {KEY}"))], &[]);
+        check(&[("authorization", "Bearer app")], &[("authorization", "Bearer app")]);
+        check(&[("x-api-key", KEY)], &[]);
+        check(&[("x-api-key", "app"), ("x-api-key", KEY)], &[]);
+        check(&[("x-any", &format!("x{KEY}"))], &[]);
+        let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
+        check(&[("authorization", &basic(&format!("u:{KEY}")))], &[]);
+        check(&[("authorization", &basic("u:p"))], &[("authorization", &basic("u:p"))]);
+        check(&[("x-holm-preview-token", "t"), ("x-holm-else", "t")], &[]);
+        let cookies = "a=1; holm-preview=t;__Host-holm-preview=u; b=\"2;3\"";
+        check(&[("cookie", cookies), ("cookie", "c=4")], &[("cookie", "a=1; b=\"2; 3\"; c=4")]);
+        check(&[("cookie", "holm-preview=t")], &[]);
+        check(&[("cookie", &format!("a={KEY}; b"))], &[("cookie", "b")]);
+        check(&[("referer", "http://h/?holm_token=t")], &[]);
+        check(&[("referer", "http://h/?a")], &[("referer", "http://h/?a")]);
+    }
+
+    #[test]
+    fn case_44_what_is_about_one_connection_ends_there() {
+        check(
+            &[("connection", "X-Foo, close, host"), ("x-foo", "1"), ("x-bar", "2")],
+            &[("x-bar", "2")],
+        );
+        check(&[("keep-alive", "1"), ("proxy-authorization", "x"), ("upgrade", "h2c")], &[]);
+        check(&[("te", "gzip, trailers"), ("expect", "100-continue")], &[("te", "trailers")]);
+        check(&[("te", "gzip"), ("transfer-encoding", "chunked")], &[]);
+    }
+
+    #[test]
+    fn what_visitors_say_about_themselves_is_replaced() {
+        check(
+            &[
+                ("host", "evil"),
+                ("x-forwarded-for", "10.0.0.1"),
+                ("x-forwarded-host", "evil"),
+                ("x-forwarded-proto", "gopher"),
+                ("x-forwarded-prefix", "/x"),
+                ("x-real-ip", "10.0.0.1"),
+                ("forwarded", "for=10.0.0.1"),
+            ],
+            &[],
+        );
+    }
+}

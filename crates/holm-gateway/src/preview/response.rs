@@ -1,0 +1,151 @@
+//! What of a program's head comes out: nothing that reaches beyond the preview's own origin, nothing
+//! that a front would take for orders.
+
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+use super::access::is_own_cookie;
+use super::request::remove_hops;
+
+/// Where a connection goes and how is the service's to say, also about subdomains
+/// (`Strict-Transport-Security`) and other places (`Alt-Svc`); and old forms of the same.
+const OF_THE_SERVICE: [&str; 6] =
+    ["alt-svc", "expect-ct", "public-key-pins", "set-cookie2", "strict-transport-security", "via"];
+/// What proxies in front take for orders: to send a file of theirs, or to ask somewhere else.
+const ORDERS: [&str; 4] = ["x-accel-", "x-lighttpd-send", "x-reproxy-", "x-sendfile"];
+/// The one of them that is only about haste, which event streams need.
+const HASTE: &str = "x-accel-buffering";
+/// What `Clear-Site-Data` may clear. Cookies would be those of the whole domain.
+const CLEARED: [&str; 2] = ["\"cache\"", "\"storage\""];
+
+/// The headers for a visitor of a preview.
+pub fn for_visitor(headers: &mut HeaderMap, is_public: bool) {
+    remove_hops(headers);
+    let is_not_theirs = |name: &HeaderName| {
+        let name = name.as_str();
+        OF_THE_SERVICE.contains(&name)
+            || name.starts_with("x-holm-")
+            || (name != HASTE && ORDERS.iter().any(|order| name.starts_with(order)))
+    };
+    let names: Vec<HeaderName> =
+        headers.keys().filter(|name| is_not_theirs(name)).cloned().collect();
+    for name in names {
+        headers.remove(name);
+    }
+    clear_less(headers);
+    keep_cookies_home(headers);
+    // Otherwise two previews of one domain could agree (`document.domain`) to be of one origin.
+    let keyed = HeaderName::from_static("origin-agent-cluster");
+    headers.insert(keyed, HeaderValue::from_static("?1"));
+    if !is_public {
+        // A front that keeps answers for everybody must not keep these.
+        headers.append(header::CACHE_CONTROL, HeaderValue::from_static("private"));
+    }
+}
+
+fn clear_less(headers: &mut HeaderMap) {
+    let name = HeaderName::from_static("clear-site-data");
+    let values = headers.get_all(&name).iter().filter_map(|value| value.to_str().ok());
+    let kinds = values.flat_map(|value| value.split(',')).map(str::trim);
+    let kept: Vec<&str> = kinds.filter(|kind| CLEARED.contains(kind)).collect();
+    let kept = HeaderValue::try_from(kept.join(", ")).ok().filter(|kept| !kept.is_empty());
+    match kept {
+        Some(kept) => drop(headers.insert(name, kept)),
+        None => drop(headers.remove(name)),
+    }
+}
+
+/// A cookie of a preview is for its host alone: with a `Domain` others would get it too. Those that
+/// are named as the service's are not set at all.
+fn keep_cookies_home(headers: &mut HeaderMap) {
+    let given: Vec<HeaderValue> = headers.get_all(header::SET_COOKIE).iter().cloned().collect();
+    headers.remove(header::SET_COOKIE);
+    for value in given {
+        if let Some(value) = at_home(&value) {
+            headers.append(header::SET_COOKIE, value);
+        }
+    }
+}
+
+fn at_home(value: &HeaderValue) -> Option<HeaderValue> {
+    let is_domain = |part: &&[u8]| {
+        let name = part.split(|byte| *byte == b'=').next().unwrap_or_default();
+        name.trim_ascii().eq_ignore_ascii_case(b"domain")
+    };
+    let mut parts = value.as_bytes().split(|byte| *byte == b';');
+    let pair = parts.next().unwrap_or_default();
+    let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
+    if is_own_cookie(&String::from_utf8_lossy(name.trim_ascii())) {
+        return None;
+    }
+    let mut kept = pair.to_vec();
+    for part in parts.filter(|part| !is_domain(part)) {
+        kept.push(b';');
+        kept.extend_from_slice(part);
+    }
+    HeaderValue::from_bytes(&kept).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(is_public: bool, given: &[(&str, &str)], want: &[(&str, &str)]) {
+        let mut headers = HeaderMap::new();
+        for (name, value) in given {
+            let name = HeaderName::try_from(*name).expect("a name");
+            headers.append(name, HeaderValue::try_from(*value).expect("a value"));
+        }
+        for_visitor(&mut headers, is_public);
+        assert_eq!(headers.remove("origin-agent-cluster").expect("is set"), "?1");
+        let left: Vec<(&str, &str)> = headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.to_str().expect("text")))
+            .collect();
+        assert_eq!(left, want, "{given:?}");
+    }
+
+    #[test]
+    fn what_reaches_beyond_the_origin_is_not_passed_on() {
+        check(true, &[("alt-svc", "h3=\":1\""), ("strict-transport-security", "max-age=1")], &[]);
+        check(
+            true,
+            &[("x-accel-redirect", "/etc"), ("x-sendfile", "/etc"), ("x-holm-a", "b")],
+            &[],
+        );
+        check(true, &[("x-accel-buffering", "no")], &[("x-accel-buffering", "no")]);
+        check(true, &[("connection", "x-foo"), ("x-foo", "1"), ("keep-alive", "1")], &[]);
+        check(true, &[("clear-site-data", "\"*\"")], &[]);
+        check(
+            true,
+            &[("clear-site-data", "\"cache\", \"cookies\", \"storage\"")],
+            &[("clear-site-data", "\"cache\", \"storage\"")],
+        );
+        check(true, &[("origin-agent-cluster", "?0")], &[]);
+        check(true, &[("service-worker-allowed", "/")], &[("service-worker-allowed", "/")]);
+    }
+
+    #[test]
+    fn cookies_stay_with_their_host() {
+        let check = |given: &str, want: Option<&str>| {
+            let want: Vec<_> = want.map(|want| ("set-cookie", want)).into_iter().collect();
+            check(true, &[("set-cookie", given)], &want);
+        };
+        check("a=1; Path=/; HttpOnly", Some("a=1; Path=/; HttpOnly"));
+        check("a=1; Domain=localhost; Path=/", Some("a=1; Path=/"));
+        check("a=1; Path=/;DOMAIN = .example.com", Some("a=1; Path=/"));
+        check("a=1;domain", Some("a=1"));
+        check("a=domain=x; Secure", Some("a=domain=x; Secure"));
+        check("holm-preview=x; Path=/", None);
+        check(" __Host-holm-preview =x", None);
+    }
+
+    #[test]
+    fn private_answers_are_not_kept_for_others() {
+        check(false, &[], &[("cache-control", "private")]);
+        check(
+            false,
+            &[("cache-control", "public, max-age=9")],
+            &[("cache-control", "public, max-age=9"), ("cache-control", "private")],
+        );
+    }
+}

@@ -1,0 +1,197 @@
+//! What lets a visitor look at a private preview: a signed text for one port, for a while.
+//!
+//! A *link* token is in an address, works once and for minutes. An *access* token is in a cookie or
+//! a header, works for hours. Both are for the port as it was exposed at that time: exposed anew
+//! after it was not, it has none.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use holm_engine::{Error, Port, random_bytes};
+use jiff::Timestamp;
+use sha2::Sha256;
+
+/// Bytes of a token before its signature: kind, end, and what tells it from others.
+const HEAD: usize = 1 + 8 + NONCE;
+const NONCE: usize = 9;
+/// Bytes of a signature.
+const MAC: usize = 24;
+/// Links that are remembered as used. With more the one that would end first is forgotten.
+const USED: usize = 10_000;
+
+/// What a token is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// In an address, once.
+    Link = 1,
+    /// In a cookie or a header.
+    Access = 2,
+}
+
+/// A token.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token {
+    /// Its text.
+    pub text: String,
+    /// From when on it is refused.
+    pub expires_at: Timestamp,
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Token(until {})", self.expires_at)
+    }
+}
+
+/// Makes tokens and knows them.
+pub struct Signer {
+    keyed: Option<Hmac<Sha256>>,
+    used: Mutex<BTreeSet<(i64, [u8; NONCE])>>,
+}
+
+impl Signer {
+    /// Under a secret of 32 random bytes. Without one there are no tokens.
+    #[must_use]
+    pub fn new(secret: Option<[u8; 32]>) -> Self {
+        let keyed = secret.map(|secret| {
+            // HMAC takes keys of every length; a block is 64 bytes, padded with zeros as HMAC says.
+            let mut block = [0; 64];
+            block[..32].copy_from_slice(&secret);
+            Hmac::new(&block.into())
+        });
+        Self { keyed, used: Mutex::default() }
+    }
+
+    /// A new token for this port.
+    ///
+    /// # Errors
+    /// When the system gives no random bytes.
+    pub fn sign(&self, port: &Port, kind: Kind, life: Duration) -> Result<Token, Error> {
+        let now = Timestamp::now();
+        let life = i64::try_from(life.as_secs()).unwrap_or(i64::MAX);
+        let end = now.as_second().saturating_add(life);
+        let expires_at = Timestamp::from_second(end).unwrap_or(Timestamp::MAX);
+        let mut head = [0; HEAD];
+        head[0] = kind as u8;
+        head[1..9].copy_from_slice(&expires_at.as_second().to_be_bytes());
+        head[9..].copy_from_slice(&random_bytes::<NONCE>()?);
+        let mut bytes = head.to_vec();
+        let mac = self.mac(port, &head).ok_or_else(|| Error::internal("sign", &"no secret"))?;
+        bytes.extend_from_slice(&mac.finalize().into_bytes()[..MAC]);
+        Ok(Token { text: URL_SAFE_NO_PAD.encode(bytes), expires_at })
+    }
+
+    /// Whether this is an access token for that port.
+    #[must_use]
+    pub fn admits(&self, port: &Port, text: &str) -> bool {
+        self.read(port, Kind::Access, text).is_some()
+    }
+
+    /// Whether this is a link token for that port which was not used before; from now on it is.
+    #[must_use]
+    pub fn opens(&self, port: &Port, text: &str) -> bool {
+        let Some((end, nonce)) = self.read(port, Kind::Link, text) else { return false };
+        // Every change under the lock is one call of the set: it is whole even after a panic.
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Timestamp::now().as_second();
+        while used.first().is_some_and(|(end, _)| *end <= now) || used.len() >= USED {
+            used.pop_first();
+        }
+        used.insert((end, nonce))
+    }
+
+    fn read(&self, port: &Port, kind: Kind, text: &str) -> Option<(i64, [u8; NONCE])> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let (head, mac) = bytes.split_at_checked(HEAD)?;
+        if mac.len() != MAC {
+            return None;
+        }
+        self.mac(port, head)?.verify_truncated_left(mac).ok()?;
+        let end = i64::from_be_bytes(head[1..9].try_into().ok()?);
+        let is_good = head[0] == kind as u8 && Timestamp::now().as_second() < end;
+        let nonce = head[9..].try_into().ok()?;
+        is_good.then_some((end, nonce))
+    }
+
+    fn mac(&self, port: &Port, head: &[u8]) -> Option<Hmac<Sha256>> {
+        let mut keyed = self.keyed.clone()?;
+        keyed.update(port.sandbox_id.digits().as_bytes());
+        keyed.update(&port.port.to_be_bytes());
+        keyed.update(&port.created_at.as_microsecond().to_be_bytes());
+        keyed.update(head);
+        Some(keyed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holm_engine::SandboxId;
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn port() -> Port {
+        let sandbox_id = SandboxId::random().expect("random bytes");
+        let created_at = Timestamp::from_second(1_800_000_000).expect("a time");
+        Port { sandbox_id, port: 80, public: false, extend_lease: false, created_at }
+    }
+
+    #[test]
+    fn a_token_is_for_one_port_of_one_sandbox_as_it_was_exposed_then() {
+        let signer = Signer::new(Some([1; 32]));
+        let port = port();
+        let token = signer.sign(&port, Kind::Access, HOUR).expect("a token").text;
+        assert!(signer.admits(&port, &token));
+        // How it is exposed is no matter.
+        assert!(signer.admits(&Port { public: true, ..port.clone() }, &token));
+        let other = SandboxId::random().expect("random bytes");
+        let later = Timestamp::from_second(1_800_000_001).expect("a time");
+        for wrong in [
+            Port { port: 81, ..port.clone() },
+            Port { sandbox_id: other, ..port.clone() },
+            Port { created_at: later, ..port.clone() },
+        ] {
+            assert!(!signer.admits(&wrong, &token), "{wrong:?}");
+        }
+        assert!(!Signer::new(Some([2; 32])).admits(&port, &token));
+        assert!(!signer.opens(&port, &token), "no link");
+        for wrong in ["", "x", &token[1..], &token[..token.len() - 4], &format!("{token}AAAA")] {
+            assert!(!signer.admits(&port, wrong), "{wrong}");
+        }
+        for at in 0..token.len() {
+            let mut changed = token.clone().into_bytes();
+            changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+            let changed = String::from_utf8(changed).expect("ASCII");
+            assert!(!signer.admits(&port, &changed), "{at}");
+        }
+    }
+
+    #[test]
+    fn a_token_ends_and_a_link_works_once() {
+        let (signer, port) = (Signer::new(Some([1; 32])), port());
+        let over = signer.sign(&port, Kind::Access, Duration::ZERO).expect("a token");
+        assert!(!signer.admits(&port, &over.text));
+        let link = signer.sign(&port, Kind::Link, HOUR).expect("a token").text;
+        assert!(!signer.admits(&port, &link), "no access");
+        assert!(signer.opens(&port, &link));
+        assert!(!signer.opens(&port, &link));
+        let other = signer.sign(&port, Kind::Link, HOUR).expect("a token").text;
+        assert!(signer.opens(&port, &other), "each link is its own");
+    }
+
+    #[test]
+    fn used_links_take_bounded_memory() {
+        let (signer, port) = (Signer::new(Some([1; 32])), port());
+        for _ in 0..USED + 10 {
+            let link = signer.sign(&port, Kind::Link, HOUR).expect("a token").text;
+            assert!(signer.opens(&port, &link));
+        }
+        assert_eq!(signer.used.lock().expect("no panic").len(), USED);
+    }
+}
