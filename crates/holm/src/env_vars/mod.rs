@@ -161,6 +161,15 @@ pub const ALLOWED_ORIGINS: EnvVar = EnvVar {
           commas between. Their hosts may also be in `Host`, as a proxy sends it.",
 };
 
+/// Where previews are.
+pub const PREVIEW_DOMAIN: EnvVar = EnvVar {
+    name: "HOLM_PREVIEW_DOMAIN",
+    aliases: &["ABX_SANDBOX_DOMAIN"],
+    commands: &["serve", "config"],
+    flag: None,
+    doc: "Domain below which exposed ports are shown to people outside. Default: `localhost`.",
+};
+
 /// Who is told what happens.
 pub const WEBHOOK_URLS: EnvVar = EnvVar {
     name: "HOLM_WEBHOOK_URLS",
@@ -333,6 +342,7 @@ pub const ALL: &[EnvVar] = &[
     ON_STOP,
     AUTH_TOKEN,
     ALLOWED_ORIGINS,
+    PREVIEW_DOMAIN,
     WEBHOOK_URLS,
     WEBHOOK_SECRETS,
     TRACE_ENDPOINT,

@@ -9,7 +9,7 @@ use holm_runtime::Layer;
 
 use super::layers::{InForce, Layers, Origin, wrong};
 use super::service::{self, Base};
-use super::{HostSettings, limits, table, traces, webhooks};
+use super::{HostSettings, PreviewSettings, limits, previews, table, traces, webhooks};
 use crate::cli::{AuthMode, OnStop, ServeArgs};
 use crate::env_vars::{self, Environment};
 use crate::exit::Failure;
@@ -49,6 +49,8 @@ pub struct ServeSettings {
     pub traces: Option<TraceSettings>,
     /// How often a stream without news says that it lives.
     pub keep_alive: Duration,
+    /// What runs in sandboxes, shown to people outside.
+    pub previews: PreviewSettings,
     /// Requests of an address without a key.
     pub keyless_rate: Rate,
     /// Colours in the log.
@@ -114,6 +116,7 @@ impl ServeSettings {
         let keyless_rate =
             limits::rate(&layers, &table::KEYLESS_RATE, 60.0, &table::KEYLESS_BURST)?;
         let engine = limits::engine(&layers)?;
+        let previews = previews::previews(&layers)?;
         let webhooks = webhooks::webhooks(&layers, environment)?;
         let traces = traces::traces(&layers, environment)?;
         Ok(Self {
@@ -126,6 +129,7 @@ impl ServeSettings {
             template,
             allow_missing,
             engine,
+            previews,
             webhooks,
             traces,
             sessions_max,

@@ -151,6 +151,17 @@ settings! {
         has nothing left.");
     LOW_BALANCE = setting("billing.low_balance", "1.00", "Below which balance of an account webhooks \
         are told that it runs low; 0 for never.");
+    PREVIEW_DOMAIN = setting("previews.domain", "", "Domain below which exposed ports are shown to \
+        people outside, with a host for each; its wildcard must lead here. Default: that of \
+        `previews.public_url`, else `localhost`.").env(env_vars::PREVIEW_DOMAIN);
+    PREVIEW_LISTEN = setting("previews.listen", "", "Address and port where previews are served, \
+        such as `127.0.0.1:9001`, instead of the service's own.");
+    PREVIEW_PUBLIC_URL = setting("previews.public_url", "", "Where previews are to visitors, where a \
+        proxy is in front: scheme, domain and port, such as `https://preview.example.com`.");
+    PREVIEW_LINK_LIFE = setting("previews.link_life", "15m", "How long the link to a private preview \
+        waits to be opened; it opens once.");
+    PREVIEW_ACCESS_LIFE = setting("previews.access_life", "24h", "How long a visitor may look at a \
+        private preview after that, and how long the token of a program works.");
     WEBHOOK_URLS = setting("webhooks.urls", "", "Who is told what happens to sandboxes and \
         balances; a list of URLs.").env(env_vars::WEBHOOK_URLS).shown(Shown::Never);
     WEBHOOK_SECRETS = setting("webhooks.secrets", "", "What signs the messages: `whsec_` and 24 \

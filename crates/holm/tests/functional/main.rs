@@ -18,6 +18,7 @@ mod load;
 mod network;
 mod output;
 mod postgres;
+mod previews;
 mod processes;
 mod protocol;
 mod proxies;

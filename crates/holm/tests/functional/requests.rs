@@ -167,7 +167,7 @@ fn case_92_every_tool_as_documented(home: &Home) {
         }
     }
     assert!(!names.contains(&"expose_port"), "ports come with the network");
-    assert_eq!(names.len(), 12, "the alias is not shown: {names:?}");
+    assert_eq!(names.len(), 13, "the alias is not shown: {names:?}");
     let info = mcp.call("get_service_info", json!({}));
     assert_eq!(info.ok()["version"], json!(env!("CARGO_PKG_VERSION")));
     assert!(

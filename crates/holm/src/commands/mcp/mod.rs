@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use holm_engine::{Engine, EngineSettings};
-use holm_gateway::mcp::{self, Ended, Shutdown, StdioOptions};
+use holm_gateway::mcp::{self, Ended, Server, Shutdown, StdioOptions};
+use holm_gateway::preview::{PreviewOptions, Previews, listener};
 use holm_runtime::Lifetime;
 use holm_runtime::LinuxDriver;
 
@@ -46,7 +47,9 @@ async fn serve(
         }
     });
     let engine = Engine::new(Arc::new(driver), engine_settings);
-    let options = StdioOptions { default_template, shutdown, ..StdioOptions::default() };
+    let previews = Previews::new(engine.clone(), PreviewOptions::local(listener::on_demand()));
+    let server = Arc::new(Server::new().with_previews(&previews));
+    let options = StdioOptions { default_template, shutdown, server, ..StdioOptions::default() };
     let (input, output) = (stdio::Input::new(), stdio::Output::new());
     let ended = mcp::serve_stdio(engine.clone(), options, input, output).await;
     engine.shutdown().await;

@@ -13,6 +13,8 @@ use holm_gateway::http::trace::Collect;
 use holm_gateway::http::{Access, Door, KeyAccess};
 use holm_gateway::mcp::Server;
 use holm_gateway::mcp::http::sessions::SessionRules;
+use holm_gateway::preview::site::{Base, Where};
+use holm_gateway::preview::{PreviewOptions, Previews};
 use holm_gateway::site::{Site, SiteOptions};
 use holm_runtime::LinuxDriver;
 use tokio::sync::oneshot;
@@ -32,12 +34,15 @@ struct Ground {
     driver: LinuxDriver,
     engine_settings: EngineSettings,
     listener: TcpListener,
+    apart: Option<TcpListener>,
 }
 
 pub(super) fn run(settings: ServeSettings) -> Result<u8, Failure> {
     host::start_log(&settings.host, settings.log_colours)?;
     // First, so that a port in use is said before anything is made.
-    let listener = listen(settings.address).map_err(|error| not_listening(&settings, &error))?;
+    let bind = |at: SocketAddr| listen(at).map_err(|error| not_listening(at, &error));
+    let listener = bind(settings.address)?;
+    let apart = settings.previews.listen.map(bind).transpose()?;
     let place = Place::hold(&host::data_dir(&settings.host))?;
     let secret_is_new = !place.has_secret();
     let engine_settings = EngineSettings {
@@ -47,7 +52,7 @@ pub(super) fn run(settings: ServeSettings) -> Result<u8, Failure> {
         ..settings.engine.clone()
     };
     let driver = isolation::driver(&settings, &engine_settings)?;
-    let ground = Ground { place, secret_is_new, driver, engine_settings, listener };
+    let ground = Ground { place, secret_is_new, driver, engine_settings, listener, apart };
     host::block_on(serve(ground, settings))
 }
 
@@ -57,8 +62,8 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-fn not_listening(settings: &ServeSettings, error: &io::Error) -> Failure {
-    let failure = Failure::new(format!("cannot listen at {}: {error}", settings.address));
+fn not_listening(at: SocketAddr, error: &io::Error) -> Failure {
+    let failure = Failure::new(format!("cannot listen at {at}: {error}"));
     match error.kind() {
         io::ErrorKind::AddrInUse => failure.hint("choose another one with --port; 0 takes any"),
         io::ErrorKind::PermissionDenied => failure.hint("ports below 1024 need more rights"),
@@ -66,13 +71,24 @@ fn not_listening(settings: &ServeSettings, error: &io::Error) -> Failure {
     }
 }
 
-async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
-    let Ground { place, secret_is_new, driver, engine_settings, listener } = ground;
-    let mut signals = Signals::catch()?;
+fn accepting(
+    listener: TcpListener,
+    at: SocketAddr,
+) -> Result<(SocketAddr, tokio::net::TcpListener), Failure> {
     let listening = listener.local_addr().and_then(|address| {
         tokio::net::TcpListener::from_std(listener).map(|listener| (address, listener))
     });
-    let (address, listener) = listening.map_err(|error| not_listening(&settings, &error))?;
+    listening.map_err(|error| not_listening(at, &error))
+}
+
+async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
+    let Ground { place, secret_is_new, driver, engine_settings, listener, apart } = ground;
+    let mut signals = Signals::catch()?;
+    let (address, listener) = accepting(listener, settings.address)?;
+    let apart = match (apart, settings.previews.listen) {
+        (Some(listener), Some(at)) => Some(accepting(listener, at)?),
+        _ => None,
+    };
     let store = settings.database.open(&place).await?;
     let driver = Arc::new(driver);
     let node = engine_settings.node.to_string();
@@ -85,6 +101,8 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
     let traces = settings.traces.as_ref().map(|traces| traces.start(&node)).transpose()?;
     let origins = Origins::new(address, settings.allowed_origins.clone());
     let door = Door::new(origins, access(&settings, &engine));
+    let shown_at = apart.as_ref().map_or(address, |(address, _)| *address);
+    let previews = previews(&settings, &engine, shown_at);
     let site = Site::new(SiteOptions {
         default_template: Some(settings.template.clone()),
         sessions: SessionRules {
@@ -95,6 +113,7 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
         keep_alive: settings.keep_alive,
         server: Server::new().progress_within(settings.keep_alive),
         traces: traces.clone().map(|traces| traces as Arc<dyn Collect>),
+        previews,
         ..SiteOptions::new(engine.clone(), door)
     });
     let webhooks = settings.webhooks.start(&engine)?;
@@ -102,7 +121,11 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
     let person = io::stdout().is_terminal();
     output::print(&announce::text(address, &settings.auth, &first_key, person))?;
     drop(first_key);
-    tracing::info!(%address, database = settings.database.kind(), "serving");
+    let database = settings.database.kind();
+    match &apart {
+        Some((previews, _)) => tracing::info!(%address, %previews, database, "serving"),
+        None => tracing::info!(%address, database, "serving"),
+    }
 
     let (stop, stopped) = oneshot::channel::<()>();
     let ending = async {
@@ -110,7 +133,10 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
             // An error means the same: whoever could send it has gone.
             let _ = stopped.await;
         };
-        site.serve(listener, stopped).await;
+        match apart {
+            Some((_, apart)) => site.serve_apart(listener, apart, stopped).await,
+            None => site.serve(listener, stopped).await,
+        }
         match settings.on_stop {
             OnStop::Keep => engine.leave().await,
             OnStop::End => engine.shutdown().await,
@@ -145,6 +171,19 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
                 .hint("the next start takes over what runs; `holm drain` ends it"))
         }
     }
+}
+
+fn previews(settings: &ServeSettings, engine: &Engine, at: SocketAddr) -> Arc<Previews> {
+    let wanted = &settings.previews;
+    let base = wanted.public.clone().unwrap_or_else(|| Base::plain(at.port()));
+    let options = PreviewOptions {
+        domain: wanted.domain.clone(),
+        link_life: wanted.link_life,
+        access_life: wanted.access_life,
+        access: access(settings, engine),
+        ..PreviewOptions::local(Where::At(base))
+    };
+    Previews::new(engine.clone(), options)
 }
 
 fn access(settings: &ServeSettings, engine: &Engine) -> Access {

@@ -1,0 +1,144 @@
+//! Previews and the life of their sandbox, and of the service.
+
+use std::io::Read as _;
+use std::net::TcpStream;
+
+use rustix::process::Signal;
+
+use super::{Bed, Shown, read_until, rest_of};
+use crate::common::{Home, Value, as_root, as_rootless, json, until};
+
+as_root!(
+    case_59_an_open_stream_ends_with_its_sandbox,
+    case_55_exposed_ports_survive_the_service,
+    an_ended_sandbox_says_so,
+    traffic_extends_the_lease_where_that_was_asked_for,
+    an_orderly_stop_does_not_wait_for_streams,
+);
+as_rootless!(case_55_exposed_ports_survive_the_service);
+
+fn case_59_an_open_stream_ends_with_its_sandbox(home: &Home) {
+    let serve = home.serve(&[], &[]);
+    let bed = Bed::new(&serve);
+    bed.start(&["8080@127.0.0.1"]);
+    let shown = bed.public(8080);
+    let mut stream = shown.open("GET", "/sse", &[]);
+    read_until(&mut stream, "data: 1");
+    let mut socket = super::websocket::Socket::open(&shown, &[]);
+    let waiting = shown.open("POST", "/count", &[("content-length", "10")]);
+    // Its program waits for the body, and the visitor for an answer.
+    bed.destroy();
+    assert!(!rest_of(stream).ends_with("0\r\n\r\n"), "it breaks off");
+    assert!(socket.rest().is_empty());
+    let rest = rest_of(waiting);
+    assert!(rest.is_empty() || rest.contains("410") || rest.contains("502"), "{rest}");
+    serve.end();
+}
+
+fn case_55_exposed_ports_survive_the_service(home: &Home) {
+    let mut serve = home.serve(&["--on-stop", "keep"], &[]);
+    let bed = Bed::new(&serve);
+    bed.start(&["8080@127.0.0.1"]);
+    let (private, public) = (bed.expose(&json!({"port": 8080})), bed.public(8081));
+    let id = bed.id.clone();
+    serve.signal(Signal::KILL);
+    serve.wait();
+    let serve = home.serve(&[], &[]);
+    let listed = serve.rest("GET", &format!("/v1/sandboxes/{id}/ports"), &Value::Null).json();
+    let pairs: Vec<(u64, bool)> = listed["ports"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|port| (port["port"].as_u64().expect("a port"), port["public"] == true))
+        .collect();
+    assert_eq!(pairs, [(8080, false), (8081, true)]);
+    let at = |shown: &Shown| Shown {
+        address: serve.address,
+        host: shown.host.clone(),
+        answer: shown.answer.clone(),
+    };
+    let (private, public) = (at(&private), at(&public));
+    // What was signed before it still works.
+    let token = [("x-holm-preview-token", private.token())];
+    assert_eq!(private.ask("GET", "/", &token).status, 200);
+    assert_eq!(private.get("/").status, 401);
+    assert_eq!(public.get("/").status, 502);
+    serve.end();
+}
+
+fn an_ended_sandbox_says_so(home: &Home) {
+    let serve = home.serve(&["--on-stop", "keep"], &[]);
+    let bed = Bed::new(&serve);
+    bed.start(&["8080@127.0.0.1"]);
+    let (shown, private) = (bed.public(8080), bed.expose(&json!({"port": 8081})));
+    bed.destroy();
+    for shown in [&shown, &private] {
+        let gone = shown.get("/");
+        assert_eq!(gone.status, 410, "{gone:?}");
+        assert!(gone.body.contains("has ended") && gone.body.contains("destroyed"), "{gone:?}");
+    }
+    let never = Shown { host: shown.host.replacen("8080", "8082", 1), ..shown };
+    assert_eq!(never.get("/").status, 404, "it never was exposed");
+    for (method, below, body) in [
+        ("POST", "/ports", json!({"port": 8080})),
+        ("GET", "/ports", Value::Null),
+        ("DELETE", "/ports?port=8080", Value::Null),
+    ] {
+        let answer = bed.ask(method, below, &body);
+        assert_eq!(answer.status, 410, "{method} {answer:?}");
+        assert_eq!(answer.json()["error"]["ended_reason"], "destroyed", "{answer:?}");
+    }
+    serve.end();
+}
+
+fn traffic_extends_the_lease_where_that_was_asked_for(home: &Home) {
+    let text = "[sandboxes]\nlifetime_min = '1s'\n";
+    std::fs::write(home.data().join("config.toml"), text).expect("written");
+    let serve = home.serve(&[], &[]);
+    let bed = Bed::with(&serve, &json!({"timeout_seconds": 60}));
+    bed.start(&["8080@127.0.0.1", "8081@127.0.0.1"]);
+    let (plain, shown) = (
+        bed.public(8081),
+        bed.expose(&json!({"port": 8080, "public": true, "extend_lease": true})),
+    );
+    let expiry = || bed.ask("GET", "", &Value::Null).json()["expires_at"].clone();
+    let first = expiry();
+    assert_eq!(plain.get("/").status, 200);
+    let second = expiry();
+    assert_eq!(first, second, "traffic of this port extends nothing");
+    until("it is extended", || {
+        assert_eq!(shown.get("/").status, 200);
+        (expiry() != second).then_some(())
+    });
+    serve.end();
+}
+
+fn an_orderly_stop_does_not_wait_for_streams(home: &Home) {
+    let serve = home.serve(&[], &[]);
+    let bed = Bed::new(&serve);
+    bed.start(&["8080@127.0.0.1"]);
+    let shown = bed.public(8080);
+    let mut stream = shown.open("GET", "/sse", &[]);
+    read_until(&mut stream, "data: 1");
+    let mut socket = super::websocket::Socket::open(&shown, &[]);
+    let busy: TcpStream = serve.send(
+        "POST",
+        &format!("/v1/sandboxes/{}/exec", bed.id),
+        &[("content-type", "application/json")],
+        r#"{"command": "touch up; sleep 5"}"#,
+    );
+    until("it runs", || {
+        let list = bed.ask("GET", "/files/list?path=/workspace", &Value::Null);
+        list.body.contains("up").then_some(())
+    });
+    serve.signal(Signal::TERM);
+    // They have ended while a call that may finish still runs.
+    assert!(!rest_of(stream).ends_with("0\r\n\r\n"));
+    assert!(socket.rest().is_empty());
+    let mut busy = busy;
+    let mut answer = String::new();
+    busy.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let mut serve = serve;
+    assert_eq!(serve.wait().code(), Some(0));
+}
