@@ -11,7 +11,7 @@ use hyper::header::{
 use hyper::{HeaderMap, Method, Uri};
 use tokio::time::{sleep, timeout};
 
-use crate::connect::{Connector, Reach};
+use crate::connect::{Connector, Reach, Stream};
 use crate::error::{Error, ErrorKind};
 use crate::key::ApiKey;
 use crate::pool::{Connection, Pool};
@@ -260,7 +260,12 @@ impl Client {
         }
     }
 
-    fn message(&self, request: &Request) -> Result<hyper::Request<Full<Bytes>>, Error> {
+    /// A connection that nothing else uses.
+    pub(crate) async fn connect(&self) -> Result<Box<dyn Stream>, Error> {
+        self.0.connector.connect().await
+    }
+
+    pub(crate) fn message(&self, request: &Request) -> Result<hyper::Request<Full<Bytes>>, Error> {
         let Inner { connector, key, .. } = &*self.0;
         let wrong = || Error::new(ErrorKind::Protocol, "the request cannot be written as HTTP");
         let path = connector.url.path(&request.path);

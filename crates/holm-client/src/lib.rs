@@ -35,6 +35,7 @@ pub mod rest;
 pub mod retry;
 pub mod sse;
 pub mod tls;
+pub mod upgrade;
 pub mod url;
 pub mod webhook;
 
@@ -46,6 +47,7 @@ pub use proxy::Proxies;
 pub use response::Response;
 pub use rest::Rest;
 pub use tls::Roots;
+pub use upgrade::{Tunnel, Upgrade};
 pub use url::{Url, UrlError};
 
 pub use hyper::Method;

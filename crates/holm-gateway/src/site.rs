@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use crate::http::face::{Face, HostFace};
 use crate::http::health::Health;
 use crate::http::metrics::{MetricsFace, Requests};
+use crate::http::tls::Tls;
 use crate::http::trace::Collect;
 use crate::http::{self, Door, Limits};
 use crate::mcp::http::KEEP_ALIVE;
@@ -38,6 +39,8 @@ pub struct SiteOptions {
     pub keep_alive: Duration,
     /// What runs in sandboxes, shown to people outside.
     pub previews: Arc<Previews>,
+    /// TLS, where the service speaks it itself.
+    pub tls: Option<Arc<Tls>>,
     /// Who collects spans, if anybody does.
     pub traces: Option<Arc<dyn Collect>>,
 }
@@ -56,6 +59,7 @@ impl SiteOptions {
             default_template: None,
             sessions: SessionRules::default(),
             keep_alive: KEEP_ALIVE,
+            tls: None,
             traces: None,
         }
     }
@@ -73,7 +77,7 @@ impl Site {
     #[must_use]
     pub fn new(options: SiteOptions) -> Self {
         let SiteOptions { engine, door, limits, server, default_template, .. } = options;
-        let SiteOptions { sessions, keep_alive, traces, previews, .. } = options;
+        let SiteOptions { sessions, keep_alive, traces, previews, tls, .. } = options;
         let rest = RestFace::new(RestOptions {
             default_template: default_template.clone(),
             keep_alive,
@@ -101,7 +105,11 @@ impl Site {
         );
         let faces: Vec<Arc<dyn Face>> = vec![health, Arc::clone(&mcp) as _, rest, metrics];
         let hosts = Some(Arc::clone(&previews) as Arc<dyn HostFace>);
-        Self { mcp, options: http::Options { faces, hosts, limits, requests, traces }, previews }
+        Self {
+            mcp,
+            options: http::Options { faces, hosts, tls, limits, requests, traces },
+            previews,
+        }
     }
 
     /// Serves until `shutdown` resolves and everything has come to its end; then ends all MCP
@@ -119,7 +127,8 @@ impl Site {
         shutdown: impl Future<Output = ()>,
     ) {
         self.options.hosts = Some(Arc::new(Elsewhere(Arc::clone(&self.previews))));
-        let options = listener::options(self.previews, self.options.limits.clone());
+        let options =
+            listener::options(self.previews, self.options.limits.clone(), self.options.tls.clone());
         let (stop, stopped) = watch::channel(());
         let stopped = || {
             let mut stopped = stopped.clone();

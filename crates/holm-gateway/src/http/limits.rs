@@ -7,6 +7,8 @@ use std::time::Duration;
 pub struct Limits {
     /// Connections at once. More wait in the socket's queue until one ends.
     pub connections: usize,
+    /// Requests at once on one connection of HTTP/2.
+    pub streams: u32,
     /// Bytes of a request's head.
     pub head_bytes: usize,
     /// Time for a head to be complete. It also bounds how long a kept connection idles, since the
@@ -34,6 +36,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 1024,
+            streams: 100,
             head_bytes: 64 << 10,
             head_time: Duration::from_secs(75),
             body_bytes: 8 << 20,

@@ -7,6 +7,8 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | [`server`] | accepting, connections, the orderly stop |
+//! | `connection`, [`tls`] | HTTP/1.1 or HTTP/2, with TLS where there is some |
+//! | [`streams`] | which of HTTP/2 wait for their client |
 //! | [`limits`] | every bound in one place |
 //! | [`face`] | what answers below some paths, or for some hosts; the seam for further protocols |
 //! | [`door`] | what is checked before a face does anything: host, origin, credential |
@@ -22,6 +24,7 @@
 
 pub mod access;
 pub mod body;
+mod connection;
 pub mod door;
 pub mod face;
 pub mod health;
@@ -32,6 +35,8 @@ pub mod percent;
 pub mod pulse;
 pub mod reply;
 pub mod server;
+pub mod streams;
+pub mod tls;
 pub mod trace;
 
 pub use access::{Access, Caller, KeyAccess};

@@ -14,6 +14,10 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use super::server::Busy;
+use super::streams::Open;
+
+/// Bytes that are given at once.
+const PART: usize = 128 << 10;
 
 /// A response of this server.
 pub type Response = hyper::Response<Reply>;
@@ -23,6 +27,8 @@ pub struct Reply {
     content: Content,
     /// Tells the server that this response is not over yet.
     busy: Option<Busy>,
+    /// Tells its connection whether its client reads.
+    open: Option<Open>,
 }
 
 enum Content {
@@ -67,18 +73,26 @@ impl Reply {
     pub(super) fn hold(&mut self, busy: Busy) {
         self.busy = Some(busy);
     }
-}
 
-impl Body for Reply {
-    type Data = Bytes;
-    type Error = std::io::Error;
+    /// Tells `open` when the client has something to read.
+    pub(super) fn watch(&mut self, open: Open) {
+        self.open = Some(open);
+    }
 
-    fn poll_frame(
-        self: Pin<&mut Self>,
+    fn poll_content(
+        &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        match &mut self.get_mut().content {
-            Content::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+    ) -> Poll<Option<std::io::Result<Frame<Bytes>>>> {
+        match &mut self.content {
+            Content::Whole(bytes) => {
+                let Some(all) = bytes else { return Poll::Ready(None) };
+                // In parts, so that what nobody reads is seen to wait.
+                let part = all.split_to(all.len().min(PART));
+                if all.is_empty() {
+                    *bytes = None;
+                }
+                Poll::Ready(Some(Ok(Frame::data(part))))
+            }
             Content::Parts { source, length } => {
                 let part = std::task::ready!(source.as_mut().poll_next(context));
                 Poll::Ready(part.map(|part| {
@@ -92,6 +106,26 @@ impl Body for Reply {
                 events.parts.poll_recv(context).map(|part| part.map(|part| Ok(Frame::data(part))))
             }
         }
+    }
+}
+
+impl Body for Reply {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let this = self.get_mut();
+        if let Some(open) = &this.open {
+            open.asked();
+        }
+        let frame = this.poll_content(context);
+        if let (Some(open), Poll::Ready(Some(_))) = (&this.open, &frame) {
+            open.given();
+        }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {
@@ -116,7 +150,7 @@ impl Body for Reply {
 }
 
 fn respond(status: u16, content_type: Option<&'static str>, content: Content) -> Response {
-    let mut response = hyper::Response::new(Reply { content, busy: None });
+    let mut response = hyper::Response::new(Reply { content, busy: None, open: None });
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or_default();
     if let Some(content_type) = content_type {
         let value = HeaderValue::from_static(content_type);

@@ -3,7 +3,6 @@
 //! The way down: no new connections and no new work; what runs may end by itself for a while; then
 //! faces answer what still runs; then connections are closed.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,26 +10,21 @@ use std::time::Duration;
 use holm_engine::random_bytes;
 use hyper::Request;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use super::connection;
 use super::face::{Face, HostFace};
 use super::limits::Limits;
 use super::metrics::Requests;
-use super::pulse::Pulse;
 use super::reply::{self, Response};
+use super::tls::Tls;
 use super::trace::{self, Collect, Open};
 
 /// Wait after a failed accept (out of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Bytes that are read at once. Files come in such parts; with small ones the way costs more than
-/// they do. A head that is over its own bound is refused once it is read.
-const READ: usize = 128 << 10;
 /// How long answers may take once faces were told to finish, and how long to be read.
 const FAREWELL: Duration = Duration::from_secs(2);
 const FLUSH: Duration = Duration::from_millis(300);
@@ -41,6 +35,8 @@ pub struct Options {
     pub faces: Vec<Arc<dyn Face>>,
     /// What comes before them all, by the host that is asked.
     pub hosts: Option<Arc<dyn HostFace>>,
+    /// TLS, where this server speaks it itself.
+    pub tls: Option<Arc<Tls>>,
     /// The bounds.
     pub limits: Limits,
     /// Where answers are counted.
@@ -88,7 +84,7 @@ impl Drop for Busy {
 }
 
 /// What all connections share.
-struct Shared {
+pub(super) struct Shared {
     options: Options,
     busy: Arc<watch::Sender<usize>>,
     closing: watch::Sender<bool>,
@@ -112,7 +108,7 @@ pub async fn serve(listener: TcpListener, options: Options, shutdown: impl Futur
             (stream, peer, permit) = accept(&listener, &room) => {
                 let shared = Arc::clone(&shared);
                 connections.spawn(async move {
-                    connection(&shared, stream, peer).await;
+                    connection::serve(&shared, stream, peer).await;
                     drop(permit);
                 });
             }
@@ -145,39 +141,6 @@ async fn accept(
     }
 }
 
-async fn connection(shared: &Arc<Shared>, stream: TcpStream, peer: Peer) {
-    let limits = &shared.options.limits;
-    let service = service_fn(|mut request: Request<Incoming>| {
-        let shared = Arc::clone(shared);
-        request.extensions_mut().insert(peer);
-        async move { Ok::<_, Infallible>(shared.answer(request).await) }
-    });
-    let stream = TokioIo::new(Pulse::new(stream, limits.write_silence));
-    let mut builder = http1::Builder::new();
-    builder
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.head_time)
-        .max_buf_size(READ.max(limits.head_bytes));
-    let connection = builder.serve_connection(stream, service).with_upgrades();
-    tokio::pin!(connection);
-    let mut closing = shared.closing.subscribe();
-    let closing = async {
-        // The sender lives as long as `shared`.
-        let _ = closing.wait_for(|closing| *closing).await;
-    };
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = closing => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        // Concerns its client only, who has gone or does not speak HTTP.
-        tracing::debug!(%error, "a connection ended early");
-    }
-}
-
 /// What a head has at least had on the wire.
 fn head_bytes(request: &Request<Incoming>) -> usize {
     let uri = request.uri().path_and_query().map_or(0, |uri| uri.as_str().len());
@@ -186,7 +149,21 @@ fn head_bytes(request: &Request<Incoming>) -> usize {
 }
 
 impl Shared {
-    async fn answer(&self, mut request: Request<Incoming>) -> Response {
+    pub(super) fn limits(&self) -> &Limits {
+        &self.options.limits
+    }
+
+    pub(super) fn tls(&self) -> Option<&Tls> {
+        self.options.tls.as_deref()
+    }
+
+    /// Resolves when connections are to close after what they do.
+    pub(super) async fn closing(&self) {
+        // The sender is in `self`.
+        let _ = self.closing.subscribe().wait_for(|closing| *closing).await;
+    }
+
+    pub(super) async fn answer(&self, mut request: Request<Incoming>) -> Response {
         let id = RequestId::fresh();
         request.extensions_mut().insert(id.clone());
         let since = Instant::now();

@@ -23,7 +23,8 @@ impl Previews {
         let Claim::Named(id, number) = self.domain().claim(&request) else {
             return form.unknown();
         };
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
+        let second = upgrade::of_second(&mut head);
         if head.method == Method::CONNECT {
             return form.bad("It asks for a proxy.");
         }
@@ -51,7 +52,7 @@ impl Previews {
         };
         let Some(place) = place else { return form.crowded() };
         let passed = Passed { preview, place, form };
-        match upgrade::asked(&head) {
+        match second.or_else(|| upgrade::asked(&head)) {
             Some(protocol) => self.pass_upgrade(passed, head, body, protocol).await,
             None => self.pass(passed, head, body).await,
         }

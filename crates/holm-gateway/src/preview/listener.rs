@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use super::page::Form;
 use super::site::{Base, Previews, Where};
 use crate::http::face::{Answering, Face, HostFace};
+use crate::http::tls::Tls;
 use crate::http::{self, Limits};
 
 /// Stands on a server that has none, so that no other face answers for their hosts.
@@ -47,10 +48,11 @@ impl HostFace for Elsewhere {
 
 /// A server for previews alone.
 #[must_use]
-pub fn options(previews: Arc<Previews>, limits: Limits) -> http::Options {
+pub fn options(previews: Arc<Previews>, limits: Limits, tls: Option<Arc<Tls>>) -> http::Options {
     http::Options {
         faces: Vec::new(),
         hosts: Some(previews),
+        tls,
         limits,
         requests: Arc::default(),
         traces: None,
@@ -66,7 +68,7 @@ pub fn on_demand() -> Where {
         let port = first.local_addr()?.port();
         for listener in std::iter::once(first).chain(second) {
             let listener = TcpListener::from_std(listener)?;
-            let options = options(Arc::clone(&previews), Limits::default());
+            let options = options(Arc::clone(&previews), Limits::default(), None);
             tokio::spawn(http::serve(listener, options, std::future::pending()));
         }
         Ok(Base::plain(port))

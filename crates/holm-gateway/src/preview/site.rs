@@ -253,9 +253,14 @@ impl Previews {
 
     /// A place for one more request to a preview.
     pub(super) async fn place(&self, preview: &Preview) -> Option<Place> {
+        self.place_for(preview.port().sandbox_id, preview.account()).await
+    }
+
+    /// The same for whatever else leads to a port.
+    pub async fn place_for(&self, sandbox: SandboxId, account: AccountId) -> Option<Place> {
         let wait = self.limits().wait;
-        let own = self.of_sandboxes.take(preview.port().sandbox_id, 1, wait).await?;
-        let accounts = self.of_accounts.take(preview.account(), 1, wait).await?;
+        let own = self.of_sandboxes.take(sandbox, 1, wait).await?;
+        let accounts = self.of_accounts.take(account, 1, wait).await?;
         Some(Place((own, accounts)))
     }
 }

@@ -5,12 +5,18 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use holm_engine::Preview;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use holm_engine::{Preview, random_bytes};
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderValue, UPGRADE};
+use hyper::ext::Protocol;
+use hyper::header::{
+    CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    UPGRADE,
+};
 use hyper::http::request::Parts;
 use hyper::upgrade::Upgraded;
-use hyper::{Request, StatusCode, Version};
+use hyper::{Method, Request, StatusCode, Version};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
 
@@ -22,6 +28,21 @@ use crate::http::reply::{self, Response};
 
 /// Bytes on their way in each direction.
 const BUFFER: usize = 16 << 10;
+
+/// Makes of a WebSocket that is opened over HTTP/2 (RFC 8441) what the program understands. Nothing
+/// where it is none.
+#[must_use]
+pub fn of_second(head: &mut Parts) -> Option<HeaderValue> {
+    let protocol = head.extensions.get::<Protocol>()?;
+    if head.method != Method::CONNECT || !protocol.as_str().eq_ignore_ascii_case("websocket") {
+        return None;
+    }
+    head.method = Method::GET;
+    // Over HTTP/2 there is none, as nothing has to be told apart; its answer stays here.
+    let key = STANDARD.encode(random_bytes::<16>().ok()?);
+    head.headers.insert(SEC_WEBSOCKET_KEY, HeaderValue::try_from(key).ok()?);
+    Some(HeaderValue::from_static("websocket"))
+}
 
 /// The protocol that a request asks to go on with. HTTP/2 is none: it would hide requests from this
 /// proxy.
@@ -57,6 +78,7 @@ impl Previews {
         protocol: HeaderValue,
     ) -> Response {
         let Passed { preview, place, form } = passed;
+        let is_second = head.version == Version::HTTP_2;
         let mut request = Request::from_parts(head, body);
         let side = hyper::upgrade::on(&mut request);
         let (head, _body) = request.into_parts();
@@ -115,8 +137,17 @@ impl Previews {
         let mut headers = std::mem::take(answer.headers_mut());
         headers.remove(CONTENT_LENGTH);
         response::for_visitor(&mut headers, true);
-        agree(&mut headers, protocol);
-        let mut response = reply::empty(StatusCode::SWITCHING_PROTOCOLS.as_u16());
+        let status = match is_second {
+            true => {
+                headers.remove(SEC_WEBSOCKET_ACCEPT);
+                StatusCode::OK
+            }
+            false => {
+                agree(&mut headers, protocol);
+                StatusCode::SWITCHING_PROTOCOLS
+            }
+        };
+        let mut response = reply::empty(status.as_u16());
         *response.headers_mut() = headers;
         response
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use holm_engine::{Engine, ErrorKind, KeyScope};
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
+use hyper::upgrade::OnUpgrade;
 use hyper::{HeaderMap, Method};
 use schemars::JsonSchema;
 use schemars::generate::SchemaGenerator;
@@ -115,6 +116,8 @@ pub struct Call<P, Q, B> {
     pub body: B,
     /// The headers.
     pub headers: HeaderMap,
+    /// The way to go on with another protocol, where the connection has one.
+    pub upgrade: Option<OnUpgrade>,
     /// Names it in the log.
     pub request_id: Arc<str>,
     /// What the face gives.
@@ -150,10 +153,21 @@ impl Endpoint {
                     }
                 };
                 let body = B::read(&surroundings.intake, &head, body).await?;
+                let upgrade = head.extensions.get::<OnUpgrade>().cloned();
                 let headers = head.headers;
-                let call =
-                    Call { engine, id, query, body, headers, request_id, surroundings, over };
-                run(call).await.map(Output::respond)
+                run(Call {
+                    engine,
+                    id,
+                    query,
+                    body,
+                    headers,
+                    upgrade,
+                    request_id,
+                    surroundings,
+                    over,
+                })
+                .await
+                .map(Output::respond)
             })
         };
         Self { method, path, about, describe: describe::<P, Q, B, O>, run: Box::new(run) }

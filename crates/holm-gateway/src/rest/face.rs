@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::endpoint::{Asked, Endpoint, Surroundings};
 use super::failure::Failure;
 use super::over::Over;
-use super::{accounts, audit, exec, files, keys, openapi, ports, raw, sandboxes, service};
+use super::{accounts, audit, exec, files, keys, openapi, ports, raw, sandboxes, service, tunnel};
 use crate::http::access::Refused;
 use crate::http::body::Intake;
 use crate::http::door::Stopped;
@@ -71,6 +71,7 @@ pub fn endpoints() -> Vec<Endpoint> {
         files::endpoints(),
         raw::endpoints(),
         ports::endpoints(),
+        tunnel::endpoints(),
         service::endpoints(),
         accounts::endpoints(),
         keys::endpoints(),

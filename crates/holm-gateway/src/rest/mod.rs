@@ -39,5 +39,6 @@ pub mod sandboxes;
 pub mod schema;
 pub mod service;
 pub mod text;
+pub mod tunnel;
 
 pub use face::{RestFace, RestOptions};

@@ -4,6 +4,7 @@ mod account;
 mod config;
 mod doctor;
 mod drain;
+mod forward;
 mod key;
 mod mcp;
 mod run;
@@ -17,6 +18,7 @@ pub use account::{
 pub use config::ConfigArgs;
 pub use doctor::DoctorArgs;
 pub use drain::DrainArgs;
+pub use forward::ForwardArgs;
 pub use key::{KeyAction, KeyArgs, KeyCreateArgs, KeyListArgs, KeyRevokeArgs};
 pub use mcp::McpArgs;
 pub use run::RunArgs;
@@ -88,6 +90,13 @@ pub enum Command {
     /// refused from the next request on.
     #[command(verbatim_doc_comment)]
     Key(KeyArgs),
+    /// Bring ports of a service's sandbox to this machine
+    ///
+    /// Listens at loopback here, and passes each connection on to a port at loopback in the sandbox
+    /// of the service that HOLM_URL names, with the key in HOLM_API_KEY. The port need not be
+    /// exposed. Goes on until it is interrupted or the sandbox ends.
+    #[command(verbatim_doc_comment)]
+    Forward(ForwardArgs),
     /// Print what is in force for `holm serve`, and where each value comes from
     ///
     /// Flags come before variables, variables before the settings file, the file before defaults.

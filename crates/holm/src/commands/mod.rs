@@ -5,6 +5,7 @@ mod completions;
 mod config;
 mod doctor;
 mod drain;
+mod forward;
 mod host;
 mod key;
 mod mcp;
@@ -18,7 +19,9 @@ pub(crate) use host::{block_on, data_dir, engine_failure, start_log};
 use crate::cli::{Cli, Command};
 use crate::env_vars::Environment;
 use crate::exit::Failure;
-use crate::settings::{DoctorSettings, DrainSettings, McpSettings, RunSettings, ServeSettings};
+use crate::settings::{
+    DoctorSettings, DrainSettings, ForwardSettings, McpSettings, RunSettings, ServeSettings,
+};
 
 /// Runs the command that the arguments name.
 ///
@@ -38,6 +41,9 @@ pub fn dispatch(arguments: Cli, environment: &Environment) -> Result<u8, Failure
         Command::Drain(arguments) => drain::run(&DrainSettings::resolve(arguments, environment)?),
         Command::Doctor(arguments) => {
             doctor::run(&DoctorSettings::resolve(&arguments, environment)?)
+        }
+        Command::Forward(arguments) => {
+            forward::run(ForwardSettings::resolve(arguments, environment)?)
         }
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Version(arguments) => version::run(&arguments),

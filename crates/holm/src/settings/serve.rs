@@ -1,6 +1,7 @@
 //! Settings of `holm serve`.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use holm_engine::{EngineSettings, Rate};
@@ -25,6 +26,8 @@ pub struct ServeSettings {
     pub database: Database,
     /// Where to listen.
     pub address: SocketAddr,
+    /// Files with certificate and key, where it speaks TLS.
+    pub tls: Option<(PathBuf, PathBuf)>,
     /// Who is let in.
     pub auth: Auth,
     /// What becomes of sandboxes when it is stopped.
@@ -103,6 +106,7 @@ impl ServeSettings {
         if !ip.to_canonical().is_loopback() {
             refuse_open(ip, &auth)?;
         }
+        let tls = tls(&layers)?;
         let on_stop = layers.read(&table::ON_STOP, "keep or end", OnStop::read)?;
         let allowed_origins = origins(&layers)?;
         let template = layers.text(&table::TEMPLATE)?.1;
@@ -123,6 +127,7 @@ impl ServeSettings {
             host,
             database,
             address: SocketAddr::new(ip, port),
+            tls,
             auth,
             on_stop,
             allowed_origins,
@@ -168,6 +173,21 @@ fn auth(layers: &Layers<'_>) -> Result<Auth, Failure> {
     };
     layers.note(&table::AUTH, &origin, auth.mode().as_str());
     Ok(auth)
+}
+
+/// Both files or none.
+fn tls(layers: &Layers<'_>) -> Result<Option<(PathBuf, PathBuf)>, Failure> {
+    let certificate = layers.text(&table::TLS_CERTIFICATE)?.1;
+    let key = layers.text(&table::TLS_KEY)?.1;
+    match (certificate.is_empty(), key.is_empty()) {
+        (true, true) => Ok(None),
+        (false, false) => Ok(Some((certificate.into(), key.into()))),
+        _ => {
+            let (one, other) = (table::TLS_CERTIFICATE.key, table::TLS_KEY.key);
+            Err(Failure::usage(format!("{one} and {other} are only good together"))
+                .hint("set both, or neither for plain HTTP"))
+        }
+    }
 }
 
 fn refuse_open(ip: IpAddr, auth: &Auth) -> Result<(), Failure> {

@@ -106,6 +106,9 @@ settings! {
         Set but blank lets nobody in.").env(env_vars::AUTH_TOKEN).shown(Shown::Never).blank_counts();
     KEEP_ALIVE = setting("server.keep_alive", "15s", "How often the stream of a call without news \
         says that it lives: less than the silence after which a proxy in front gives up.");
+    TLS_CERTIFICATE = setting("server.tls.certificate", "", "File with the certificate and its chain \
+        (PEM) for TLS, read again when it changes. Without one the service speaks plain HTTP.");
+    TLS_KEY = setting("server.tls.key", "", "File with the key (PEM) of that certificate.");
     ALLOWED_ORIGINS = setting("server.allowed_origins", "", "Origins of web pages that may use \
         the service besides those of this machine; a list.").env(env_vars::ALLOWED_ORIGINS);
     TEMPLATE = setting("sandboxes.template", "host", "Template of sandboxes that name none.")

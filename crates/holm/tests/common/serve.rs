@@ -73,7 +73,7 @@ impl Home {
             let said = String::from_utf8_lossy(&errors.lock().expect("no panic")).into_owned();
             assert!(read > 0, "holm serve ended: {said}");
         }
-        let url = announced.lines().next().and_then(|line| line.split("http://").nth(1));
+        let url = announced.lines().next().and_then(|line| line.split("://").nth(1));
         let address = url.and_then(|url| url.strip_suffix("/mcp")).expect("a URL");
         let address = address.parse().expect("an address");
         let more = Some(thread::spawn(move || {

@@ -20,8 +20,13 @@ struct Credential {
 
 /// The text for standard output. A token is never in it, only its variable's name; the first key
 /// is when it was made just now and `shown` says that a person reads this.
-pub(super) fn text(address: SocketAddr, auth: &Auth, key: &FirstKey, shown: bool) -> String {
-    let url = format!("http://{}/mcp", reachable(address));
+pub(super) fn text(
+    (scheme, address): (&str, SocketAddr),
+    auth: &Auth,
+    key: &FirstKey,
+    shown: bool,
+) -> String {
+    let url = format!("{scheme}://{}/mcp", reachable(address));
     let credential = credential(auth, key, shown);
     let mut entry = Map::new();
     entry.insert("type".to_owned(), "http".into());
@@ -104,7 +109,7 @@ mod tests {
     use super::*;
 
     fn shown(address: &str, auth: &Auth, key: &FirstKey, terminal: bool) -> String {
-        text(address.parse().expect("an address"), auth, key, terminal)
+        text(("http", address.parse().expect("an address")), auth, key, terminal)
     }
 
     fn none() -> FirstKey {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use holm_engine::{Engine, EngineSettings};
 use holm_gateway::http::origin::Origins;
+use holm_gateway::http::tls::Tls;
 use holm_gateway::http::trace::Collect;
 use holm_gateway::http::{Access, Door, KeyAccess};
 use holm_gateway::mcp::Server;
@@ -89,6 +90,13 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
         (Some(listener), Some(at)) => Some(accepting(listener, at)?),
         _ => None,
     };
+    let tls = settings.tls.as_ref().map(|(certificate, key)| {
+        Tls::from_files(certificate, key).map(Arc::new).map_err(|error| {
+            Failure::new(format!("no TLS with {error}"))
+                .hint("both files are PEM, and the key is that of the first certificate")
+        })
+    });
+    let tls = tls.transpose()?;
     let store = settings.database.open(&place).await?;
     let driver = Arc::new(driver);
     let node = engine_settings.node.to_string();
@@ -114,12 +122,14 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
         server: Server::new().progress_within(settings.keep_alive),
         traces: traces.clone().map(|traces| traces as Arc<dyn Collect>),
         previews,
+        tls,
         ..SiteOptions::new(engine.clone(), door)
     });
     let webhooks = settings.webhooks.start(&engine)?;
     warn_of(&settings.auth);
     let person = io::stdout().is_terminal();
-    output::print(&announce::text(address, &settings.auth, &first_key, person))?;
+    let scheme = if settings.tls.is_some() { "https" } else { "http" };
+    output::print(&announce::text((scheme, address), &settings.auth, &first_key, person))?;
     drop(first_key);
     let database = settings.database.kind();
     match &apart {
@@ -175,7 +185,11 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
 
 fn previews(settings: &ServeSettings, engine: &Engine, at: SocketAddr) -> Arc<Previews> {
     let wanted = &settings.previews;
-    let base = wanted.public.clone().unwrap_or_else(|| Base::plain(at.port()));
+    let here = match settings.tls {
+        Some(_) => Base { https: true, port: Some(at.port()).filter(|port| *port != 443) },
+        None => Base::plain(at.port()),
+    };
+    let base = wanted.public.clone().unwrap_or(here);
     let options = PreviewOptions {
         domain: wanted.domain.clone(),
         link_life: wanted.link_life,

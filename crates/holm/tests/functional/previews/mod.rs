@@ -4,6 +4,8 @@
 mod access;
 mod cases;
 mod life;
+mod proxy;
+mod secure;
 mod websocket;
 
 use std::io::{Read as _, Write as _};

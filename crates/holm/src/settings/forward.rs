@@ -1,0 +1,35 @@
+//! Settings of `holm forward`.
+
+use holm_engine::SandboxId;
+
+use super::RemoteSettings;
+use crate::cli::ForwardArgs;
+use crate::env_vars::{self, Environment};
+use crate::exit::Failure;
+
+/// Resolved settings.
+#[derive(Debug)]
+pub struct ForwardSettings {
+    /// The service.
+    pub remote: RemoteSettings,
+    /// The sandbox.
+    pub sandbox: SandboxId,
+    /// Ports here and there.
+    pub ports: Vec<(u16, u16)>,
+}
+
+impl ForwardSettings {
+    /// Resolves arguments and environment.
+    ///
+    /// # Errors
+    /// When no service is named, or a value is wrong.
+    pub fn resolve(arguments: ForwardArgs, environment: &Environment) -> Result<Self, Failure> {
+        let sandbox = arguments.sandbox.parse::<SandboxId>();
+        let sandbox = sandbox.map_err(|error| Failure::usage(format!("the sandbox {error}")))?;
+        let remote = RemoteSettings::resolve(environment)?.ok_or_else(|| {
+            Failure::usage(format!("{} is not set, so there is no service", env_vars::URL.name))
+                .hint("set it to the URL that `holm serve` prints, and HOLM_API_KEY to a key")
+        })?;
+        Ok(Self { remote, sandbox, ports: arguments.ports })
+    }
+}
