@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holm_engine::{
     AccountLimits, CreateSandbox, Engine, EngineSettings, Error, ErrorKind, KeyScope,
-    ListSandboxes, RunCode, RunCommand, SandboxId, SandboxState,
+    ListSandboxes, PortOptions, RunCode, RunCommand, SandboxId, SandboxState,
 };
 
 use crate::support::service::caller;
@@ -26,6 +26,10 @@ async fn every_call(engine: &Engine, id: &SandboxId) -> Vec<(&'static str, Error
         ("code", engine.code_run(id, code).await.unwrap_err()),
         ("read", engine.file_read(id, "/a", None, 0, None).await.unwrap_err()),
         ("write", engine.file_write(id, "/a", None, None, vec![1].into()).await.unwrap_err()),
+        ("expose", engine.port_expose(id, 80, PortOptions::default()).await.unwrap_err()),
+        ("unexpose", engine.port_unexpose(id, 80).await.unwrap_err()),
+        ("ports", engine.port_list(id).await.unwrap_err()),
+        ("connect", engine.port_connect(id, 80).await.map(|_| ()).unwrap_err()),
         ("list", engine.file_list(id, "/", None, false, Some(10), None).await.unwrap_err()),
     ]
 }

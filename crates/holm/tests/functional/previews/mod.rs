@@ -78,8 +78,13 @@ impl<'a> Bed<'a> {
     }
 
     fn stop(&self) {
-        let ran = self.ask("POST", "/exec", &json!({"command": "pkill -f '[p]rogram.py'"}));
-        assert_eq!(ran.json()["exit_code"], 0, "{ran:?}");
+        let run = |command: &str| {
+            let ran = self.ask("POST", "/exec", &json!({"command": command})).json();
+            ran["exit_code"].as_i64().expect("a code")
+        };
+        assert_eq!(run("pkill -KILL -f '[p]rogram.py'"), 0);
+        // A killed one has ended a moment later.
+        until("it has ended", || (run("pgrep -f '[p]rogram.py'") == 1).then_some(()));
     }
 
     fn expose(&self, body: &Value) -> Shown {

@@ -3,10 +3,19 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
+use hyper::Request;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
 use super::{Bed, Shown, read_until};
 use crate::common::{Home, as_root, json};
 
-as_root!(case_39_websockets_pass_as_they_are, case_39_who_may_not_look_gets_a_plain_401);
+as_root!(
+    case_39_websockets_pass_as_they_are,
+    case_39_who_may_not_look_gets_a_plain_401,
+    case_43_websockets_go_over_http_2_too,
+);
 
 /// A visitor's WebSocket.
 pub(super) struct Socket(TcpStream);
@@ -125,5 +134,48 @@ fn case_39_who_may_not_look_gets_a_plain_401(home: &Home) {
     let head = read_until(&mut stream, "\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 401"), "{head}");
     assert!(!head.to_lowercase().contains("location"), "{head}");
+    serve.end();
+}
+
+fn case_43_websockets_go_over_http_2_too(home: &Home) {
+    let serve = home.serve(&[], &[]);
+    let bed = Bed::new(&serve);
+    bed.start(&["8080@127.0.0.1"]);
+    let shown = bed.public(8080);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let stream = tokio::net::TcpStream::connect(shown.address).await.expect("it listens");
+        let builder = http2::Builder::new(TokioExecutor::new());
+        let made = builder.handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = made.expect("HTTP/2");
+        tokio::spawn(connection);
+        // After the first answer the client knows what the server offers.
+        let plain = Request::get(format!("http://{}/x", shown.host)).body(String::new());
+        let answer = sender.send_request(plain.expect("a request")).await.expect("an answer");
+        assert_eq!(answer.status(), 200);
+        let open = |to: String| {
+            let request = Request::connect(to).header("sec-websocket-version", "13");
+            let mut request = request.body(String::new()).expect("a request");
+            let protocol = hyper::ext::Protocol::from_static("websocket");
+            request.extensions_mut().insert(protocol);
+            request
+        };
+        let wanted = open(format!("http://{}/ws", shown.host));
+        let answer = sender.send_request(wanted).await.expect("an answer");
+        assert_eq!(answer.status(), 200, "{answer:?}");
+        let upgraded = hyper::upgrade::on(answer).await.expect("a WebSocket");
+        let mut socket = TokioIo::new(upgraded);
+        let mut first = [0; 7];
+        socket.read_exact(&mut first).await.expect("a frame");
+        assert_eq!(&first, b"\x81\x05first");
+        socket.write_all(&[0x81, 0x82, 0, 0, 0, 0, b'h', b'i']).await.expect("it reads");
+        let mut echo = [0; 4];
+        socket.read_exact(&mut echo).await.expect("a frame");
+        assert_eq!(&echo, b"\x81\x02hi");
+        // Only to previews.
+        let foreign = open(format!("http://localhost:{}/mcp", shown.address.port()));
+        let answer = sender.send_request(foreign).await.expect("an answer");
+        assert!(answer.status().is_client_error(), "{answer:?}");
+    });
     serve.end();
 }
