@@ -7,5 +7,15 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod allow;
 mod bed;
+mod breakout;
+mod crash;
+mod live;
+mod names;
+mod probe;
 mod quiet;
+mod reach;
+mod refuse;
+mod trouble;
+mod upstream;

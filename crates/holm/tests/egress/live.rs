@@ -1,0 +1,100 @@
+//! Policies that change while connections are open.
+
+use crate::bed::*;
+use crate::common::*;
+use crate::probe::{Inside, Session};
+
+on_beds!(Root, root: a_change_cuts_what_it_refuses, denials_are_told_and_bounded);
+on_beds!(Rootless, rootless: a_change_cuts_what_it_refuses);
+
+/// Keeps two connections and says of each how often it echoed, and when it was cut.
+const KEEP: &str = r#"
+import json, os, socket, time
+all = {'203.0.113.10': 0, '2001:db8:20::20': 0}
+open_ = {to: socket.create_connection((to, 7), 100) for to in all}
+while True:
+    for to, s in list(open_.items()):
+        try:
+            s.sendall(b'x')
+            if s.recv(1) != b'x': raise OSError('end')
+            all[to] += 1
+        except OSError as e:
+            all[to] = 'silent' if isinstance(e, TimeoutError) else 'cut'
+            del open_[to]
+    with open('state.new', 'w') as f: json.dump(all, f)
+    os.rename('state.new', 'state')
+    time.sleep(0.01)
+"#;
+
+fn state(inside: &Inside, of: &str) -> Value {
+    let text = inside.read("state");
+    serde_json::from_str::<Value>(&text).expect("JSON")[of].clone()
+}
+
+fn a_change_cuts_what_it_refuses(home: &Home, bed: &Bed) {
+    let serve = home.serve(&[], &[]);
+    let caller = Session(&serve, serve.session());
+    let inside = Inside::new(&caller, json!("open"));
+    inside.write("keep.py", KEEP);
+    inside
+        .sh("setsid python3 keep.py >log 2>&1 & while ! [ -e state ]; do sleep 0.01; done")
+        .good();
+    let goes_on = |to: &str| {
+        let seen = state(&inside, to);
+        assert!(seen.is_u64(), "{to}: {seen}");
+        until("it to echo on", || (state(&inside, to).as_u64() > seen.as_u64()).then_some(()));
+    };
+    goes_on("203.0.113.10");
+    goes_on("2001:db8:20::20");
+    let path = format!("/v1/sandboxes/{}/network", inside.id);
+    let set = |policy: Value| {
+        let answer = serve.rest("PUT", &path, &policy);
+        assert_eq!(answer.status, 200, "{answer:?}");
+    };
+    set(json!({"mode": "allow", "allow": ["[2001:db8:20::]/48"]}));
+    until("the refused one to be cut", || (state(&inside, "203.0.113.10") == "cut").then_some(()));
+    goes_on("2001:db8:20::20");
+    inside.check(&[
+        ("tcp 203.0.113.10 80", "refused"),
+        ("tcp 2001:db8:20::20 80", "reached"),
+        ("name site.bed.test", "noname"),
+    ]);
+    assert_eq!(serve.rest("GET", &path, &Value::Null).json()["policy"]["mode"], "allow");
+    set(json!("none"));
+    until("the other to be cut", || (state(&inside, "2001:db8:20::20") == "cut").then_some(()));
+    until("the servers to have noticed", || (bed.internet.seen.open() == 0).then_some(()));
+    let asked = bed.internet.dns.asked().len();
+    bed.sent();
+    bed.internet.wire.clear();
+    inside.check(&[("tcp 2001:db8:20::20 80", "refused"), ("name other.bed.test", "noname")]);
+    assert_eq!(bed.sent(), [], "with none nothing is sent");
+    assert_eq!(bed.internet.dns.asked().len(), asked);
+    set(json!("open"));
+    inside.check(&[("tcp site.bed.test 80", "reached")]);
+    // A wrong one changes nothing.
+    let wrong = serve.rest("PUT", &path, &json!({"mode": "opem"}));
+    assert_eq!(wrong.status, 400, "{wrong:?}");
+    inside.check(&[("tcp 203.0.113.10 80", "reached")]);
+    serve.end();
+}
+
+fn denials_are_told_and_bounded(home: &Home, _bed: &Bed) {
+    let mcp = home.mcp();
+    let inside = Inside::new(&mcp, json!({"mode": "open", "deny": ["*.other.bed.test"]}));
+    inside.check(&[("tcp 169.254.169.254 80", "refused"), ("name x.other.bed.test", "noname")]);
+    let denials = inside.denials();
+    let of = |address: &str| denials.iter().find(|denial| denial["address"] == address).cloned();
+    let metadata = of("169.254.169.254").unwrap_or_else(|| panic!("{denials:#?}"));
+    assert_eq!((&metadata["port"], &metadata["protocol"]), (&json!(80), &json!("tcp")));
+    assert!(metadata["rule"].as_str().expect("a rule").contains("refused"), "{metadata}");
+    let name =
+        denials.iter().find(|denial| denial["name"] == "x.other.bed.test").expect("the name");
+    assert!(name["rule"].as_str().expect("a rule").contains("*.other.bed.test"), "{name}");
+    let code = "import socket\nfor n in range(400):\n  s = socket.socket()\n  try: s.connect(('10.0.0.1', 1000 + n)); s.recv(1)\n  except OSError: pass\n  s.close()";
+    inside.python(code);
+    let denials = inside.denials();
+    assert!(denials.len() <= 100, "{}", denials.len());
+    assert_eq!(denials.last().expect("one")["port"], 1399, "the newest is last");
+    assert!(inside.count("denied_total") >= 402, "{}", inside.network());
+    mcp.end(home);
+}
