@@ -5,14 +5,17 @@
 //! shipped, with all its layers on. Ratios are what counts; milliseconds change with the machine.
 
 mod crowd;
+mod gate;
 mod idle;
 mod mcp;
 mod peers;
+mod preview;
 mod rest;
 mod running;
 mod service;
 mod table;
 mod workspace;
+mod wrk;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -28,10 +31,15 @@ struct Options {
     rounds: usize,
     crowd: usize,
     json: bool,
+    /// Parts to measure; all of them where this is empty.
+    only: Vec<String>,
 }
 
+/// The parts, in the order in which they are measured.
+const PARTS: [&str; 7] = ["whole", "running", "rest", "crowd", "idle", "gate", "preview"];
+
 fn options() -> Result<Options> {
-    let mut options = Options { rounds: 50, crowd: 200, json: false };
+    let mut options = Options { rounds: 50, crowd: 200, json: false, only: Vec::new() };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut number = || {
@@ -42,8 +50,19 @@ fn options() -> Result<Options> {
             "--rounds" => options.rounds = number()?,
             "--crowd" => options.crowd = number()?,
             "--json" => options.json = true,
+            "--only" => {
+                let list = arguments.next().ok_or("--only needs a list of parts")?;
+                options.only = list.split(',').map(str::to_owned).collect();
+                if let Some(other) =
+                    options.only.iter().find(|part| !PARTS.contains(&part.as_str()))
+                {
+                    return Err(format!("unknown part {other}: there are {}", PARTS.join(", ")));
+                }
+            }
             other => {
-                return Err(format!("unknown argument {other}: use --rounds, --crowd, --json"));
+                return Err(format!(
+                    "unknown argument {other}: use --rounds, --crowd, --only, --json"
+                ));
             }
         }
     }
@@ -55,11 +74,20 @@ fn measure() -> Result<String> {
     let holm = holm()?;
     let workspace = Workspace::new()?;
     let mut table = Table::default();
-    whole(&options, &holm, &workspace, &mut table)?;
-    running(&options, &holm, &workspace, &mut table)?;
-    rest::measure(&options, &holm, &workspace, &mut table)?;
-    crowd::measure(&holm, &workspace, options.crowd, &mut table)?;
-    idle::measure(&holm, &workspace, options.crowd, &mut table)?;
+    for part in PARTS {
+        if !options.only.is_empty() && !options.only.iter().any(|only| only == part) {
+            continue;
+        }
+        match part {
+            "whole" => whole(&options, &holm, &workspace, &mut table)?,
+            "running" => running(&options, &holm, &workspace, &mut table)?,
+            "rest" => rest::measure(&options, &holm, &workspace, &mut table)?,
+            "crowd" => crowd::measure(&holm, &workspace, options.crowd, &mut table)?,
+            "idle" => idle::measure(&holm, &workspace, options.crowd, &mut table)?,
+            "gate" => gate::measure(&holm, &workspace, &mut table)?,
+            _ => preview::measure(&holm, &workspace, &mut table)?,
+        }
+    }
     Ok(if options.json { table.json() } else { table.text() })
 }
 

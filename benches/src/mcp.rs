@@ -104,6 +104,20 @@ impl Mcp {
         if ran["exit_code"] == json!(0) { Ok(()) } else { Err(format!("run_command: {ran}")) }
     }
 
+    /// Runs a command that must succeed; its output.
+    pub fn run(&mut self, id: &str, command: &str) -> Result<String> {
+        let arguments = json!({"sandbox_id": id, "command": command, "timeout_ms": 600_000});
+        let ran = self.call("run_command", &arguments)?;
+        let text = ran["stdout"].as_str().filter(|_| ran["exit_code"] == json!(0));
+        text.map(str::to_owned).ok_or(format!("{command}: {ran}"))
+    }
+
+    /// Writes a file.
+    pub fn write(&mut self, id: &str, path: &str, content: &str) -> Result<()> {
+        let arguments = json!({"sandbox_id": id, "path": path, "content": content});
+        self.call("write_file", &arguments).map(drop)
+    }
+
     /// Ends a sandbox and waits until it is gone.
     pub fn destroy(&mut self, id: &str) -> Result<()> {
         self.call("destroy_sandbox", &json!({"sandbox_id": id})).map(drop)

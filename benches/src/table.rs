@@ -25,10 +25,22 @@ impl Row {
     }
 }
 
+/// How much of something there was in a second, or how long it took: a number with a unit.
+#[derive(Debug, Clone)]
+pub struct Rate {
+    name: String,
+    value: f64,
+    unit: String,
+    /// Peer and this one's value over the peer's.
+    ratios: Vec<(String, f64)>,
+    title: String,
+}
+
 /// What is printed in the end.
 #[derive(Debug, Default)]
 pub struct Table {
     lines: Vec<Line>,
+    rates: Vec<Rate>,
     facts: Vec<(String, String)>,
 }
 
@@ -46,6 +58,30 @@ impl Table {
         let ratios = peers.iter().map(|peer| (peer.name.clone(), row.median / peer.median));
         let ratios = ratios.collect();
         self.lines.push(Line { title: title.to_owned(), row, ratios });
+    }
+
+    /// Adds the median of numbers, compared with those of `peers`; `title` starts a group.
+    pub fn rate(
+        &mut self,
+        title: &str,
+        name: &str,
+        unit: &str,
+        values: &[f64],
+        peers: &[&Rate],
+    ) -> Rate {
+        let mut values = values.to_vec();
+        values.sort_by(f64::total_cmp);
+        let value = values.get(values.len() / 2).copied().unwrap_or(0.0);
+        let ratios = peers.iter().map(|peer| (peer.name.clone(), value / peer.value)).collect();
+        let rate = Rate {
+            name: name.to_owned(),
+            value,
+            unit: unit.to_owned(),
+            ratios,
+            title: title.to_owned(),
+        };
+        self.rates.push(rate.clone());
+        rate
     }
 
     /// Adds a fact that is not a series of times.
@@ -72,6 +108,16 @@ impl Table {
             }
             out.push('\n');
         }
+        for Rate { name, value, unit, ratios, title } in &self.rates {
+            if !title.is_empty() {
+                let _ = writeln!(out, "\n{title}");
+            }
+            let _ = write!(out, "  {name:<38} {value:>10.2} {unit:<10}");
+            for (peer, ratio) in ratios {
+                let _ = write!(out, "   {ratio:.2} × {}", peer.split(',').next().unwrap_or(peer));
+            }
+            out.push('\n');
+        }
         out.push('\n');
         for (name, value) in &self.facts {
             let _ = writeln!(out, "  {name:<46} {value}");
@@ -91,7 +137,14 @@ impl Table {
             .collect();
         let facts: serde_json::Map<String, Value> =
             self.facts.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-        json!({"rows": rows, "facts": facts}).to_string()
+        let rates: Vec<Value> = (self.rates.iter())
+            .map(|Rate { name, value, unit, ratios, title }| {
+                let ratios: serde_json::Map<String, Value> =
+                    ratios.iter().map(|(peer, ratio)| (peer.clone(), json!(ratio))).collect();
+                json!({"group": title, "name": name, "value": value, "unit": unit, "ratios": ratios})
+            })
+            .collect();
+        json!({"rows": rows, "rates": rates, "facts": facts}).to_string()
     }
 }
 
@@ -105,5 +158,9 @@ mod tests {
         let row = Row::new("x", &times);
         assert_eq!((row.median, row.p95, row.samples), (3.0, 100.0, 4));
         assert_eq!(Row::new("none", &[]).samples, 0);
+        let mut table = Table::default();
+        let direct = table.rate("group", "direct", "MiB/s", &[30.0, 10.0, 20.0], &[]);
+        table.rate("", "gate", "MiB/s", &[15.0], &[&direct]);
+        assert!(table.text().contains("0.75 × direct"), "{}", table.text());
     }
 }

@@ -1,4 +1,4 @@
-//! Repositories, served by git's own program for web servers.
+//! Repositories, served by git's own program for web servers; and files beside them.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,37 @@ use crate::seen::Request;
 #[derive(Debug, Default)]
 pub struct Repositories {
     root: Mutex<Option<PathBuf>>,
+    files: Mutex<Option<PathBuf>>,
+}
+
+/// Whether a path is one of git's.
+pub fn is_git(path: &str) -> bool {
+    path.contains(".git/")
 }
 
 impl Repositories {
-    /// Serves the bare repositories in a directory below `/git/`.
+    /// Serves the files in a directory, and a page with links to them, at `/files/`.
+    pub fn serve_files(&self, directory: &Path) {
+        *self.files.lock().expect("no panic inside") = Some(directory.to_path_buf());
+    }
+
+    /// A file, or the page; `None` where there is none.
+    pub(crate) fn file(&self, name: &str) -> Option<Vec<u8>> {
+        let root = self.files.lock().expect("no panic inside").clone()?;
+        if name.is_empty() {
+            let names = std::fs::read_dir(root).ok()?.flatten();
+            let link = |name: String| format!("<a href=\"{name}\">{name}</a>\n");
+            let links: String =
+                names.map(|entry| link(entry.file_name().to_string_lossy().into_owned())).collect();
+            return Some(
+                format!("<!doctype html><html><body>\n{links}</body></html>\n").into_bytes(),
+            );
+        }
+        // Names of files only.
+        std::fs::read(root.join(Path::new(name).file_name()?)).ok()
+    }
+
+    /// Serves the bare repositories `….git` in a directory.
     pub fn serve(&self, root: &Path) {
         *self.root.lock().expect("no panic inside") = Some(root.to_path_buf());
     }
@@ -33,7 +60,7 @@ impl Repositories {
             .arg("http-backend")
             .env("GIT_PROJECT_ROOT", root)
             .env("GIT_HTTP_EXPORT_ALL", "1")
-            .env("PATH_INFO", path.strip_prefix("/git")?)
+            .env("PATH_INFO", path)
             .env("QUERY_STRING", query)
             .env("REQUEST_METHOD", &request.method)
             .env("CONTENT_TYPE", header("content-type"))

@@ -5,7 +5,7 @@
 //! * `/drip/N/MS` sends N bytes, one each MS milliseconds,
 //! * `/sip/MS` reads the body in pieces of 1 KiB, one each MS milliseconds,
 //! * `/hang` never answers, `/reset` resets the connection,
-//! * `/git/…` is git's,
+//! * `/files/…` are files, and a page with links to them; what has `.git/` in it is git's,
 //! * everything else says hello, and how long the body was.
 
 use std::io;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-use crate::git::Repositories;
+use crate::git::{Repositories, is_git};
 use crate::seen::{Connection, Request, Seen};
 
 /// What every site here shares.
@@ -62,7 +62,7 @@ impl Sites {
             buffer = body.split_off(request.body.min(body.len()));
             let total = request.body;
             let mut left = total - body.len();
-            let is_git = request.path.starts_with("/git/");
+            let is_git = is_git(&request.path);
             while left > 0 {
                 let mut piece = vec![0; left.min(1 << 16)];
                 let read = stream.read(&mut piece).await?;
@@ -75,8 +75,13 @@ impl Sites {
                 }
             }
             self.seen.request(request.clone());
+            let closes = request.header("connection").is_some_and(|text| text == "close");
             if self.answer(stream, request, &head, body).await? == End::Reset {
                 return Ok(End::Reset);
+            }
+            if closes {
+                stream.shutdown().await?;
+                return Ok(End::Close);
             }
         }
     }
@@ -89,7 +94,7 @@ impl Sites {
         body: Vec<u8>,
     ) -> io::Result<End> {
         let path = request.path.clone();
-        if path.starts_with("/git/") {
+        if is_git(&path) {
             let repositories = Arc::clone(&self.repositories);
             let asked = tokio::task::spawn_blocking(move || repositories.answer(&request, &body));
             let (status, headers, body) = asked.await.ok().flatten().unwrap_or((
@@ -98,11 +103,16 @@ impl Sites {
                 Vec::new(),
             ));
             respond(stream, &status, &headers, &body).await?;
+        } else if let Some(name) = path.strip_prefix("/files/") {
+            let file = self.repositories.file(name);
+            let kind = if name.is_empty() { "Content-Type: text/html" } else { "" };
+            let status = if file.is_some() { "200 OK" } else { "404 Not Found" };
+            respond(stream, status, kind, &file.unwrap_or_default()).await?;
         } else if path == "/echo" {
             respond(stream, "200 OK", "Content-Type: text/plain", head.as_bytes()).await?;
         } else if let Some(length) = number(&path, "/bytes/") {
             stream.write_all(&ok(length)).await?;
-            let piece = vec![b'x'; 1 << 16];
+            let piece = vec![b'x'; 1 << 18];
             let mut left = usize::try_from(length).unwrap_or(usize::MAX);
             while left > 0 {
                 let now = left.min(piece.len());

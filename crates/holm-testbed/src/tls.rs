@@ -44,7 +44,8 @@ fn in_dir(dir: &Path) -> Result<Made, String> {
              -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign"
         ),
     )?;
-    let names = "DNS:bed.test,DNS:*.bed.test,IP:203.0.113.10,IP:2001:db8:10::10";
+    // A name that is in commands which are printed elsewhere; here it leads to the testbed.
+    let names = "DNS:bed.test,DNS:*.bed.test,DNS:github.com,IP:203.0.113.10,IP:2001:db8:10::10";
     openssl(dir, &format!("req {key} -keyout server.key -out server.csr -subj /CN=server"))?;
     let extensions = format!("subjectAltName={names}\nbasicConstraints=CA:FALSE\n");
     std::fs::write(dir.join("ext"), extensions).map_err(|error| error.to_string())?;

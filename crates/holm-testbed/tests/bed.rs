@@ -150,12 +150,13 @@ fn a_proxy_and_a_repository() {
     let made = Command::new("sh").args(["-c", script]).current_dir(&dir).output().expect("git");
     assert!(made.status.success(), "{}", text(&made));
     bed.internet.repositories.serve(&dir);
-    let clone = format!(
-        "cd {} && git clone -q http://site.bed.test/git/r.git c && cat c/file",
-        dir.display()
-    );
+    let clone =
+        format!("cd {} && git clone -q http://site.bed.test/r.git c && cat c/file", dir.display());
     let cloned = bed.host.command("sh").args(["-c", &clone]).output().expect("git");
     assert_eq!(text(&cloned), "text\n");
+    bed.internet.repositories.serve_files(&dir.join("w"));
+    assert!(curl(&bed, &["http://site.bed.test/files/"]).contains("href=\"file\""));
+    assert_eq!(curl(&bed, &["http://site.bed.test/files/file"]), "text\n");
     std::fs::remove_dir_all(&dir).expect("it goes");
 }
 

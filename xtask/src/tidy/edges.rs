@@ -27,7 +27,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("holm-guest", &["holm-wire"]),
     ("holm-wire", &[]),
     // What a face adds is measured beside the engine without one.
-    ("holm-bench", &["holm-engine", "holm-runtime"]),
+    ("holm-bench", &["holm-engine", "holm-runtime", "holm-testbed"]),
     ("holm-testbed", &[]),
     ("xtask", &[]),
 ];

@@ -17,5 +17,7 @@ mod probe;
 mod quiet;
 mod reach;
 mod refuse;
+mod registries;
 mod trouble;
 mod upstream;
+mod workflow;
