@@ -40,7 +40,7 @@ socket.onmessage = event => {
     socket.close(4001, "enough");
   }
 };
-socket.onclose = event => window.closed = [event.code, event.reason];
+socket.onclose = event => window.ending = [event.code, event.reason];
 fetch("/api/notes", { method: "POST", body: "written by the page" }).then(show);
 </script>
 """

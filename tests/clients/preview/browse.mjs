@@ -66,18 +66,18 @@ try {
   await upload("requirements.txt", join(here, "requirements.txt"));
   for (const wheel of (await readdir(wheels)).filter(name => name.endsWith(".whl"))) await upload(`wheels/${wheel}`, join(wheels, wheel));
   await run("python3 -m venv .venv && .venv/bin/pip install -q --no-index --find-links wheels -r requirements.txt");
-  await run("setsid .venv/bin/flask --app app run --port 5000 >server.log 2>&1 </dev/null & true");
+  await run("setsid .venv/bin/gunicorn --threads 8 --bind 127.0.0.1:5000 app:app >server.log 2>&1 </dev/null & true");
 
   await page.waitForSelector("h1");
   await page.waitForFunction(() => document.getElementById("size").textContent === "1048576 bytes");
-  await page.waitForFunction(() => window.closed && window.seen);
+  await page.waitForFunction(() => window.ending && window.seen);
   const text = id => page.locator(id).textContent();
   assert.equal(await page.title(), "Notes");
   assert.equal(await text("h1"), "Notes from a sandbox");
   assert.equal(await text("#echo"), "grüße");
   assert.match(await text("#notes"), /written by the page/);
   assert.equal(await text("#host"), preview.host, "the host as the visitor sees it");
-  assert.deepEqual(await page.evaluate(() => window.closed), [4001, "enough"]);
+  assert.deepEqual(await page.evaluate(() => window.ending), [4001, "enough"]);
 
   // Of what lets the visitor in, nothing reaches the program, nor a script of the page.
   const names = (await page.evaluate(() => document.cookie)).split("; ").map(one => one.split("=")[0]);
