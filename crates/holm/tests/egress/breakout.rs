@@ -183,7 +183,7 @@ fn case_47_the_hosts_loopback_and_neighbours(home: &Home, bed: &Bed) {
     // A setting that allows one thing allows only that.
     let path = format!("/v1/sandboxes/{}/network", inside.id);
     let policy = json!({"mode": "allow", "allow": ["203.0.113.10:80", "127.0.0.0/8", "198.51.100.1", "10.0.0.0/8"]});
-    assert_eq!(client.rest("PUT", &path, &policy).status, 200);
+    assert_eq!(client.rest("PUT", &path, &json!({"network": policy})).status, 200);
     check(&[port, 22]);
     inside.check(&[("tcp 203.0.113.10 80", "reached"), ("tcp 203.0.113.10 8000", "refused")]);
     assert_eq!(host.accepted(), 0, "a port of the host");

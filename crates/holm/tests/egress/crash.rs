@@ -123,7 +123,7 @@ fn one_that_is_adopted_keeps_its_policy(home: &Home, _bed: &Bed) {
     let some = Inside::with(&caller, json!({"network": "open", "timeout_minutes": 10}));
     let path = format!("/v1/sandboxes/{}/network", some.id);
     let policy = json!({"mode": "allow", "allow": ["site.bed.test:80"]});
-    assert_eq!(serve.rest("PUT", &path, &policy).status, 200);
+    assert_eq!(serve.rest("PUT", &path, &json!({"network": policy})).status, 200);
     some.check(&[("http site.bed.test 80 site.bed.test", "reached")]);
     let spent = some.count("bytes_in");
     assert!(spent > 0);
@@ -141,10 +141,7 @@ fn one_that_is_adopted_keeps_its_policy(home: &Home, _bed: &Bed) {
     assert_eq!(run(&ids[1], "http site.bed.test 80 site.bed.test"), "reached");
     assert_eq!(run(&ids[1], "tcp 203.0.113.20 80"), "refused");
     let shown =
-        serve.call(&session, "get_sandbox", json!({"sandbox_id": ids[1]})).ok()["network"].clone();
-    assert!(
-        shown["traffic"]["bytes_in"].as_u64() > Some(spent),
-        "what went through before counts: {shown}"
-    );
+        serve.call(&session, "get_sandbox", json!({"sandbox_id": ids[1]})).ok()["traffic"].clone();
+    assert!(shown["bytes_in"].as_u64() > Some(spent), "what went through before counts: {shown}");
     serve.end();
 }

@@ -4,7 +4,7 @@ use crate::bed::*;
 use crate::common::*;
 use crate::probe::{Inside, Session};
 
-on_beds!(Root, root: a_change_cuts_what_it_refuses, denials_are_told_and_bounded);
+on_beds!(Root, root: a_change_cuts_what_it_refuses, denials_are_told_and_bounded, an_account_has_a_ceiling);
 on_beds!(Rootless, rootless: a_change_cuts_what_it_refuses);
 
 /// Keeps two connections and says of each how often it echoed, and when it was cut.
@@ -48,7 +48,7 @@ fn a_change_cuts_what_it_refuses(home: &Home, bed: &Bed) {
     goes_on("2001:db8:20::20");
     let path = format!("/v1/sandboxes/{}/network", inside.id);
     let set = |policy: Value| {
-        let answer = serve.rest("PUT", &path, &policy);
+        let answer = serve.rest("PUT", &path, &json!({"network": policy}));
         assert_eq!(answer.status, 200, "{answer:?}");
     };
     set(json!({"mode": "allow", "allow": ["[2001:db8:20::]/48"]}));
@@ -59,7 +59,7 @@ fn a_change_cuts_what_it_refuses(home: &Home, bed: &Bed) {
         ("tcp 2001:db8:20::20 80", "reached"),
         ("name site.bed.test", "noname"),
     ]);
-    assert_eq!(serve.rest("GET", &path, &Value::Null).json()["policy"]["mode"], "allow");
+    assert_eq!(serve.rest("GET", &path, &Value::Null).json()["network"]["mode"], "allow");
     set(json!("none"));
     until("the other to be cut", || (state(&inside, "2001:db8:20::20") == "cut").then_some(()));
     until("the servers to have noticed", || (bed.internet.seen.open() == 0).then_some(()));
@@ -72,29 +72,84 @@ fn a_change_cuts_what_it_refuses(home: &Home, bed: &Bed) {
     set(json!("open"));
     inside.check(&[("tcp site.bed.test 80", "reached")]);
     // A wrong one changes nothing.
-    let wrong = serve.rest("PUT", &path, &json!({"mode": "opem"}));
+    let wrong = serve.rest("PUT", &path, &json!({"network": {"mode": "opem"}}));
     assert_eq!(wrong.status, 400, "{wrong:?}");
     inside.check(&[("tcp 203.0.113.10 80", "reached")]);
     serve.end();
 }
 
 fn denials_are_told_and_bounded(home: &Home, _bed: &Bed) {
-    let mcp = home.mcp();
-    let inside = Inside::new(&mcp, json!({"mode": "open", "deny": ["*.other.bed.test"]}));
+    let serve = home.serve(&[], &[]);
+    let caller = Session(&serve, serve.session());
+    let inside = Inside::new(&caller, json!({"mode": "open", "deny": ["*.other.bed.test"]}));
     inside.check(&[("tcp 169.254.169.254 80", "refused"), ("name x.other.bed.test", "noname")]);
-    let denials = inside.denials();
-    let of = |address: &str| denials.iter().find(|denial| denial["address"] == address).cloned();
-    let metadata = of("169.254.169.254").unwrap_or_else(|| panic!("{denials:#?}"));
+    let path = format!("/v1/sandboxes/{}/network", inside.id);
+    let network = || serve.rest("GET", &path, &Value::Null).json();
+    let of = |network: &Value, key: &str, value: &str| {
+        let list = network["denials"].as_array().expect("a list").clone();
+        let found = list.into_iter().find(|denial| denial[key] == value);
+        found.unwrap_or_else(|| panic!("no {value}: {network}"))
+    };
+    let shown = network();
+    let metadata = of(&shown, "address", "169.254.169.254");
     assert_eq!((&metadata["port"], &metadata["protocol"]), (&json!(80), &json!("tcp")));
-    assert!(metadata["rule"].as_str().expect("a rule").contains("refused"), "{metadata}");
-    let name =
-        denials.iter().find(|denial| denial["name"] == "x.other.bed.test").expect("the name");
-    assert!(name["rule"].as_str().expect("a rule").contains("*.other.bed.test"), "{name}");
-    let code = "import socket\nfor n in range(400):\n  s = socket.socket()\n  try: s.connect(('10.0.0.1', 1000 + n)); s.recv(1)\n  except OSError: pass\n  s.close()";
+    assert!(metadata["rule"].as_str().is_some_and(|rule| rule.contains("refused")), "{metadata}");
+    let name = of(&shown, "name", "x.other.bed.test");
+    assert!(name["rule"].as_str().is_some_and(|rule| rule.contains("*.other.bed.test")), "{name}");
+    assert_eq!(name["protocol"], "dns");
+    // An agent learns it from the tool, with what to do about it.
+    let tool = inside.get();
+    let told = tool["network_denied"].as_array().expect("a list");
+    assert!(told.contains(&metadata) && told.contains(&name), "{told:?}");
+    assert!(tool["network_hint"].is_string());
+    let code = "import socket\nfor n in range(400):\n  s = socket.socket()\n\
+        \u{20} try: s.connect(('10.0.0.1', 1000 + n)); s.recv(1)\n  except OSError: pass\n  s.close()";
     inside.python(code);
-    let denials = inside.denials();
-    assert!(denials.len() <= 100, "{}", denials.len());
-    assert_eq!(denials.last().expect("one")["port"], 1399, "the newest is last");
-    assert!(inside.count("denied_total") >= 402, "{}", inside.network());
-    mcp.end(home);
+    let shown = network();
+    let denials = shown["denials"].as_array().expect("a list");
+    assert_eq!(denials.len(), 100);
+    assert_eq!(denials[99]["port"], 1399, "the newest is last");
+    assert!(shown["denied"].as_u64() >= Some(402), "{}", shown["denied"]);
+    serve.end();
+}
+
+fn an_account_has_a_ceiling(home: &Home, bed: &Bed) {
+    let serve = home.serve(&[], &[]);
+    let ceiling = json!({"mode": "allow", "allow": ["203.0.113.10:80", "site.bed.test"]});
+    let made = serve.rest("POST", "/v1/accounts", &json!({"name": "small", "network": ceiling}));
+    assert_eq!(made.status, 201, "{made:?}");
+    let key = home.holm(&["key", "create", "small"]);
+    assert_eq!(key.code(), Some(0), "{}", key.err());
+    let tenant = serve.with_key(key.out().trim());
+    let caller = Session(&tenant, tenant.session());
+    let inside = Inside::new(&caller, json!("open"));
+    let both: &[(&str, &str)] = &[
+        ("tcp 203.0.113.10 80", "reached"),
+        ("tls site.bed.test 443 site.bed.test", "reached"),
+        ("tcp 203.0.113.20 80", "refused"),
+        ("tcp 2001:db8:20::20 80", "refused"),
+        ("name other.bed.test", "noname"),
+    ];
+    inside.check(both);
+    assert_eq!(inside.get()["network_ceiling"]["mode"], "allow");
+    // Nothing that the tenant says widens it; what it says narrows it.
+    let path = format!("/v1/sandboxes/{}/network", inside.id);
+    let set = |policy: Value| tenant.rest("PUT", &path, &json!({"network": policy})).status;
+    let wide = json!({"mode": "allow", "allow": ["0.0.0.0/0", "[::]/0", "*.bed.test"]});
+    assert_eq!(set(wide), 200);
+    inside.check(&both[..1]);
+    inside.check(&[
+        ("tcp 203.0.113.20 80", "refused"),
+        ("tls site.bed.test 443 other.bed.test", "refused"),
+    ]);
+    assert_eq!(set(json!({"mode": "open", "deny": ["203.0.113.10"]})), 200);
+    inside.check(&[
+        ("tcp 203.0.113.10 80", "refused"),
+        ("tls 2001:db8:10::10 443 site.bed.test", "reached"),
+    ]);
+    // The operator's own account has none.
+    let own = Session(&serve, serve.session());
+    Inside::new(&own, json!("open")).check(&[("tcp 203.0.113.20 80", "reached")]);
+    assert_eq!(bed.internet.dns.count("other.bed.test"), 0);
+    serve.end();
 }

@@ -160,21 +160,15 @@ impl<'a> Inside<'a> {
         self.caller.tool("get_sandbox", json!({"sandbox_id": self.id})).ok().clone()
     }
 
-    pub fn network(&self) -> Value {
-        let network = self.get()["network"].clone();
-        assert!(network.is_object(), "get_sandbox shows its network: {network}");
-        network
-    }
-
-    /// A counter.
+    /// A counter of `traffic`.
     pub fn count(&self, name: &str) -> u64 {
-        let network = self.network();
-        network["traffic"][name].as_u64().unwrap_or_else(|| panic!("no {name}: {network}"))
+        let traffic = self.get()["traffic"].clone();
+        traffic[name].as_u64().unwrap_or_else(|| panic!("no {name}: {traffic}"))
     }
 
-    /// What was refused, newest last.
+    /// What was refused last, newest last.
     pub fn denials(&self) -> Vec<Value> {
-        self.network()["denials"].as_array().expect("a list").clone()
+        self.get()["network_denied"].as_array().cloned().unwrap_or_default()
     }
 
     pub fn destroy(self) {

@@ -116,7 +116,7 @@ fn ten_thousand_connections(home: &Home, bed: &Bed) {
     wave(2, wide);
     let (before, held) = (files(mcp.pid()), resident(mcp.pid()));
     wave(18, wide);
-    assert_eq!(inside.count("connections_total"), 10_000);
+    assert_eq!(inside.count("connections"), 10_000);
     assert_eq!(bed.internet.seen.accepted(), 10_000);
     files_are_back(mcp.pid(), before);
     let grown = resident(mcp.pid()).saturating_sub(held);
