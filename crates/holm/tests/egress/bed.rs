@@ -10,7 +10,7 @@ use crate::common::*;
 /// it starts; looks for leftovers afterwards.
 pub fn on_bed(mode: Mode, test: fn(&Home, &Bed)) {
     if !rustix::process::geteuid().is_root() {
-        println!("SKIP a network of its own: this user is not root");
+        println!("SKIP root mode: this user is not root");
         return;
     }
     let done = thread::spawn(move || {
