@@ -183,8 +183,11 @@ async fn head(
     buffer: &mut Vec<u8>,
 ) -> io::Result<Option<(String, Vec<u8>)>> {
     loop {
-        if let Some(at) = buffer.windows(4).position(|four| four == b"\r\n\r\n") {
-            let rest = buffer.split_off(at + 4);
+        // As tolerant as servers are, so that what misleads those is seen here too.
+        let crlf = buffer.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4);
+        let lf = buffer.windows(2).position(|two| two == b"\n\n").map(|at| at + 2);
+        if let Some(end) = crlf.into_iter().chain(lf).min() {
+            let rest = buffer.split_off(end);
             let head = String::from_utf8_lossy(buffer).into_owned();
             buffer.clear();
             return Ok(Some((head, rest)));

@@ -192,7 +192,10 @@ fn settle(state: &State, conn: &Conn, opened: &Opened) -> Result<Option<HostName
     let claim = match opened {
         Opened::Wrong(reason) => return Err(refuse(state, conn, reason)),
         Opened::Tls(name) => name.as_ref(),
-        Opened::Http => return Ok(None),
+        // A name that permits it may be what the host's proxy has to be asked for.
+        Opened::Http => {
+            return Ok(conn.judge(state, None).ok().and_then(|verdict| verdict.by_name));
+        }
         Opened::Other | Opened::Unsure => None,
     };
     match conn.judge(state, claim) {

@@ -115,12 +115,14 @@ fn denials_are_told_and_bounded(home: &Home, _bed: &Bed) {
 
 fn an_account_has_a_ceiling(home: &Home, bed: &Bed) {
     let serve = home.serve(&[], &[]);
-    let ceiling = json!({"mode": "allow", "allow": ["203.0.113.10:80", "site.bed.test"]});
-    let made = serve.rest("POST", "/v1/accounts", &json!({"name": "small", "network": ceiling}));
-    assert_eq!(made.status, 201, "{made:?}");
-    let key = home.holm(&["key", "create", "small"]);
-    assert_eq!(key.code(), Some(0), "{}", key.err());
-    let tenant = serve.with_key(key.out().trim());
+    let done = |arguments: &[&str]| {
+        let exit = home.holm(arguments);
+        assert_eq!(exit.code(), Some(0), "{}", exit.err());
+        exit.out()
+    };
+    done(&["account", "create", "small", "--network", "allow:203.0.113.10:80,site.bed.test"]);
+    let key = done(&["key", "create", "small"]);
+    let tenant = serve.with_key(key.trim());
     let caller = Session(&tenant, tenant.session());
     let inside = Inside::new(&caller, json!("open"));
     let both: &[(&str, &str)] = &[
@@ -147,6 +149,14 @@ fn an_account_has_a_ceiling(home: &Home, bed: &Bed) {
         ("tcp 203.0.113.10 80", "refused"),
         ("tls 2001:db8:10::10 443 site.bed.test", "reached"),
     ]);
+    // It holds for what runs, too.
+    assert_eq!(set(json!("open")), 200);
+    inside.check(&both[..2]);
+    done(&["account", "set", "small", "--network", "allow:203.0.113.20"]);
+    until("the new ceiling to hold", || {
+        (inside.probe("tcp 203.0.113.20 80") == "reached").then_some(())
+    });
+    inside.check(&[("tcp 203.0.113.10 80", "refused"), ("name site.bed.test", "noname")]);
     // The operator's own account has none.
     let own = Session(&serve, serve.session());
     Inside::new(&own, json!("open")).check(&[("tcp 203.0.113.20 80", "reached")]);
