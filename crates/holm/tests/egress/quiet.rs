@@ -6,9 +6,9 @@ use crate::common::*;
 on_beds!(Root, root: without_a_network_nothing_is_sent);
 on_beds!(Rootless, rootless: without_a_network_nothing_is_sent);
 
-const TRY_ALL: &str = r"
+const TRY_ALL: &str = "
 import socket
-QUESTION = b'\0\7\1\0\0\1\0\0\0\0\0\0\4site\3bed\4test\0\0\1\0\1'
+QUESTION = b'\\0\\1\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0\\4site\\3bed\\4test\\0\\0\\1\\0\\1'
 for family, kind, target in (
     (socket.AF_INET, socket.SOCK_STREAM, ('203.0.113.10', 80)),
     (socket.AF_INET6, socket.SOCK_STREAM, ('2001:db8:10::10', 80)),
@@ -20,10 +20,13 @@ for family, kind, target in (
     s.settimeout(100)
     try:
         s.connect(target)
-        s.send(QUESTION if target[1] == 53 else b'x')
-        said = s.recv(512)
-        # The gate answers for itself that it answers nothing.
-        print(False if target[1] == 53 and said[3] & 15 else ('reached', target))
+        if target[1] == 53:
+            s.send(QUESTION)
+            print(s.recv(512)[3] & 15 == 0)
+            continue
+        s.send(b'x')
+        s.recv(1)
+        print('reached', target)
     except OSError as e:
         print(type(e).__name__ == 'TimeoutError')
 try:
