@@ -135,7 +135,10 @@ impl Sites {
             return Ok(End::Reset);
         } else {
             let hello = format!("hello {}\n", request.body);
-            respond(stream, "200 OK", "Content-Type: text/plain", hello.as_bytes()).await?;
+            let closes = request.header("connection") == Some("close");
+            let more = if closes { "\r\nConnection: close" } else { "" };
+            let headers = format!("Content-Type: text/plain{more}");
+            respond(stream, "200 OK", &headers, hello.as_bytes()).await?;
         }
         Ok(End::Close)
     }
