@@ -68,8 +68,8 @@ try {
   await run("python3 -m venv .venv && .venv/bin/pip install -q --no-index --find-links wheels -r requirements.txt");
   await run("setsid .venv/bin/gunicorn --threads 8 --bind 127.0.0.1:5000 app:app >server.log 2>&1 </dev/null & true");
 
-  await page.waitForSelector("h1");
-  await page.waitForFunction(() => document.getElementById("size").textContent === "1048576 bytes");
+  await page.waitForSelector("#echo");
+  await page.waitForFunction(() => document.getElementById("size")?.textContent === "1048576 bytes");
   await page.waitForFunction(() => window.ending && window.seen);
   const text = id => page.locator(id).textContent();
   assert.equal(await page.title(), "Notes");
