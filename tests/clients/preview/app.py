@@ -37,7 +37,7 @@ socket.onmessage = event => {
     socket.send(new Uint8Array(1 << 20).fill(7));
   } else {
     text("size", `${event.data.byteLength} bytes`);
-    socket.close(4001, "enough");
+    socket.send("bye");
   }
 };
 socket.onclose = event => window.ending = [event.code, event.reason];
@@ -64,5 +64,6 @@ def added():
 
 @sock.route("/echo")
 def echo(ws):
-    while True:
-        ws.send(ws.receive())
+    while (message := ws.receive()) != "bye":
+        ws.send(message)
+    ws.close(4001, "enough")

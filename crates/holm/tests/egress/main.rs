@@ -7,17 +7,5 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod allow;
 mod bed;
-mod breakout;
-mod crash;
-mod live;
-mod names;
-mod probe;
 mod quiet;
-mod reach;
-mod refuse;
-mod registries;
-mod trouble;
-mod upstream;
-mod workflow;
