@@ -26,7 +26,7 @@ async fn limits_and_disabling(bed: &Bed) {
     let limits = AccountLimits {
         max_sandboxes: Some(0),
         max_lifetime: Some(Duration::from_secs(3600)),
-        network: Some(serde_json::json!({"mode": "allow", "allow": ["pypi.org:443"]})),
+        network: Some(serde_json::json!({"mode": "allow", "allow": ["pkg.example.org:443"]})),
     };
     assert_eq!(store.account_set_limits(id, limits.clone()).await.unwrap().limits, limits);
     let disabled = store.account_set_disabled(id, Some(at(9))).await.unwrap();
