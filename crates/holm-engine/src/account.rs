@@ -1,5 +1,8 @@
 //! Accounts: who owns and who pays. Managed by those who may administer the service.
 
+use std::time::Duration;
+
+use holm_gate::EgressPolicy;
 use holm_store::{
     Account, AccountId, AccountLimits, Credit, Entry, EntryKind, KeyScope, Page, PageQuery,
     StoreError,
@@ -21,6 +24,17 @@ pub struct NewAccount {
     pub name: String,
     /// What it may use; what is not set is the service's default.
     pub limits: AccountLimits,
+}
+
+/// Other limits for an account: what is there changes, to the service's own where nothing is inside.
+#[derive(Debug, Clone, Default)]
+pub struct AccountChange {
+    /// Sandboxes at once.
+    pub max_sandboxes: Option<Option<u32>>,
+    /// Longest life of a sandbox.
+    pub max_lifetime: Option<Option<Duration>>,
+    /// What its sandboxes may reach at most.
+    pub network: Option<Option<EgressPolicy>>,
 }
 
 /// Refuses a name that nobody could read.
@@ -50,6 +64,10 @@ fn check_limits(limits: &AccountLimits) -> Result<(), Error> {
         return Err(Error::invalid(
             "the longest lifetime of an account's sandboxes must be above 0",
         ));
+    }
+    if let Some(network) = &limits.network {
+        let network = EgressPolicy::parse_json(network);
+        network.map_err(|error| Error::invalid(error.to_string()))?;
     }
     Ok(())
 }
@@ -110,7 +128,34 @@ impl Engine {
         });
         let set = self.inner.store.account_set_limits(id, limits).await.map_err(Error::from);
         self.audit_result("account.set_limits", Some(id.to_string()), &set, detail);
+        if let Ok(account) = &set {
+            self.network_ceiling(account);
+        }
         set
+    }
+
+    /// Gives it some other limits; what has no other stays. What its sandboxes may reach counts for
+    /// those that run, too.
+    ///
+    /// # Errors
+    /// As [`Self::account_set_limits`].
+    pub async fn account_change(
+        &self,
+        id: AccountId,
+        change: AccountChange,
+    ) -> Result<Account, Error> {
+        self.caller.needs(KeyScope::Admin)?;
+        let mut limits = self.account_get(id).await?.limits;
+        if let Some(count) = change.max_sandboxes {
+            limits.max_sandboxes = count;
+        }
+        if let Some(lifetime) = change.max_lifetime {
+            limits.max_lifetime = lifetime;
+        }
+        if let Some(network) = change.network {
+            limits.network = network.map(|network| network.to_json());
+        }
+        self.account_set_limits(id, limits).await
     }
 
     /// Disables an account, or enables it again. Disabled, its keys are refused and nothing new

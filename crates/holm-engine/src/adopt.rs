@@ -22,7 +22,7 @@ use crate::end::REMOVAL;
 use crate::event::Happened;
 use crate::measure::Measured;
 use crate::sandbox::Sandbox;
-use crate::{Engine, Error, plan};
+use crate::{Engine, Error, network, plan};
 
 /// What a record says for the next engine: everything that only its create knew.
 #[derive(Debug, Serialize, Deserialize)]
@@ -141,10 +141,12 @@ impl Engine {
             }
             (_, None) => self.settle_gone(record).await?,
             (SandboxState::Deleting, Some(machine)) => {
-                let sandbox = Arc::new(Sandbox::new(record.clone(), String::new(), Duration::ZERO));
+                let sandbox = Sandbox::new(record.clone(), String::new(), Duration::ZERO, None);
+                let sandbox = Arc::new(sandbox);
                 let live = sandbox.live();
                 sandbox.set(live);
-                self.take(&sandbox, machine)?;
+                sandbox.attach(machine)?;
+                self.take(&sandbox);
                 let engine = self.clone();
                 // What it cannot remove the sweep removes.
                 self.inner.tasks.spawn(async move { engine.remove(&sandbox).await });
@@ -200,7 +202,8 @@ impl Engine {
             _ => Ok(record.lifetime),
         };
         let deadline = ready + lease.unwrap_or_default();
-        let sandbox = Arc::new(Sandbox::new(record, adoption.workdir, max_life));
+        let ceiling = account.and_then(network::ceiling);
+        let sandbox = Arc::new(Sandbox::new(record, adoption.workdir, max_life, ceiling));
         let mut live = sandbox.live();
         live.ready = Some(ready);
         live.deadline = Some(deadline);
@@ -212,7 +215,13 @@ impl Engine {
             fatal: Vec::new(),
         });
         sandbox.ports.adopt(ports);
-        self.take(&sandbox, machine)?;
+        sandbox.attach(machine)?;
+        // Before anybody can use it: what it may reach is never open in between, as without its
+        // gate it reaches nothing.
+        if now < deadline {
+            self.network_attach_again(&sandbox).await;
+        }
+        self.take(&sandbox);
         if now >= deadline {
             // Before anybody can use it again.
             return self.expire(&sandbox).await;
@@ -240,11 +249,9 @@ impl Engine {
     }
 
     /// Makes it one of ours, which the sweep knows.
-    fn take(&self, sandbox: &Arc<Sandbox>, machine: Box<dyn Machine>) -> Result<(), Error> {
-        sandbox.attach(machine)?;
+    fn take(&self, sandbox: &Arc<Sandbox>) {
         sandbox.hand_over(true);
         self.inner.registry.add(sandbox);
-        Ok(())
     }
 }
 

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use holm_gate::Counters;
 use tokio::time::Instant;
 
 use crate::engine::Inner;
+use crate::network::Links;
 use crate::{Engine, ErrorKind, SandboxState};
 
 /// Upper bounds of a histogram's buckets, in milliseconds.
@@ -62,6 +64,8 @@ pub(crate) struct Counts {
     failures: Mutex<BTreeMap<&'static str, u64>>,
     commands: Histogram,
     charged: Mutex<Option<Instant>>,
+    /// What networks that are gone have counted.
+    pub links: Links,
 }
 
 impl Counts {
@@ -107,6 +111,8 @@ pub struct Metrics {
     pub commands: Durations,
     /// Since everything that runs was last charged; nothing before the first time.
     pub ledger_lag: Option<Duration>,
+    /// What has gone through sandboxes' networks.
+    pub network: Counters,
     /// Resident memory of this process, where the system tells.
     pub memory_bytes: Option<u64>,
 }
@@ -134,6 +140,7 @@ impl Engine {
             create_failures: failures.iter().map(|(kind, count)| (*kind, *count)).collect(),
             commands: counts.commands.read(),
             ledger_lag: charged.map(|at| at.elapsed()),
+            network: counts.links.sum(all.iter().map(|sandbox| &sandbox.link)),
             memory_bytes: resident(),
         }
     }

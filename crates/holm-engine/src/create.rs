@@ -14,9 +14,11 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::faults::Moment;
+use crate::network;
 use crate::plan::Plan;
 use crate::sandbox::Sandbox;
 use crate::steps::STEPS;
+use crate::text::shorten;
 use crate::{CreateSandbox, EndReason, Engine, Error, ErrorKind, SandboxId, SandboxView};
 
 /// A call to a new sandbox's guest that is sent together with its settings, see
@@ -100,7 +102,11 @@ impl Engine {
         while let Some(wanted) = request.take() {
             // Where it was made before, that may turn out to fail.
             request = wanted.idempotency_key.is_some().then(|| wanted.clone());
-            let plan = Plan::new(&self.inner.settings, &self.caller, &account, wanted)?;
+            let secrets = self.pick_secrets(&wanted.secrets).await?;
+            let no_gate = self.inner.no_gate();
+            let no_gate = no_gate.as_deref();
+            let plan =
+                Plan::new(&self.inner.settings, &self.caller, &account, no_gate, &secrets, wanted)?;
             match self.make(plan, first.take()).await? {
                 Made::New(view) => return Ok(*view),
                 Made::Before(id) => {
@@ -159,7 +165,7 @@ impl Build {
         let workdir = plan.configure.workdir.clone();
         Self {
             engine,
-            sandbox: Arc::new(Sandbox::new(plan.record, workdir, plan.max_life)),
+            sandbox: Arc::new(Sandbox::new(plan.record, workdir, plan.max_life, plan.ceiling)),
             spec: plan.spec,
             configure: plan.configure,
             idempotency: plan.idempotency,
@@ -194,7 +200,13 @@ impl Build {
                 error = stopped => Err(error),
             };
         }
-        let detail = json!({"size": self.sandbox.live().record.size.as_str()});
+        let record = self.sandbox.live().record;
+        let network = network::recorded(&record.network).to_string();
+        let detail = json!({
+            "size": record.size.as_str(),
+            "network": shorten(&network, network::AUDITED),
+            "secrets": record.secrets.len(),
+        });
         self.engine.audit_result("sandbox.create", Some(sandbox.id.to_string()), &result, detail);
         match result {
             Ok(()) => {

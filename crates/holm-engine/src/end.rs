@@ -119,6 +119,8 @@ impl Engine {
             () = sandbox.handed_over() => {}
             () = sandbox.over() => return Ok(ended),
         }
+        sandbox.link.close(&self.inner.counts.links);
+        self.traffic_save(sandbox).await;
         if ended.reason == EndReason::Expired {
             let _ = timeout(LAST_WORDS, sandbox.quiet()).await;
         }

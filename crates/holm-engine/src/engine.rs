@@ -18,6 +18,7 @@ use crate::key_end::KeyEnds;
 use crate::lease::Timer;
 use crate::measure::Measured;
 use crate::meter::Meter;
+use crate::network::Refreshing;
 use crate::ready::Readiness;
 use crate::room;
 use crate::sandbox::{Registry, Sandbox, view};
@@ -60,6 +61,7 @@ pub(crate) struct Inner {
     pub whole_outputs: Semaphore,
     /// Visitors of sandboxes that are not here look into the store one after the other.
     pub preview_lookups: Semaphore,
+    pub refreshing: Refreshing,
 }
 
 impl Drop for Inner {
@@ -118,6 +120,7 @@ impl Engine {
             answers,
             whole_outputs: Semaphore::new(room::WHOLE_OUTPUTS),
             preview_lookups: Semaphore::new(4),
+            refreshing: Refreshing::default(),
         };
         Self::of_operator(Arc::new(inner))
     }
@@ -164,6 +167,7 @@ impl Engine {
                     processes: usage.processes,
                     oom_kills: usage.oom_kills,
                 });
+                view.network_now = Some(self.network_now(&sandbox));
             }
             return Ok(view);
         }
@@ -268,6 +272,9 @@ impl Engine {
             tracing::warn!("something is still being removed; the next start goes on with it");
         }
         self.charge_all().await;
+        for sandbox in self.inner.registry.all() {
+            self.traffic_save(&sandbox).await;
+        }
         self.inner.driver.leave().await;
     }
 

@@ -31,6 +31,29 @@ pub(crate) fn without_network(mut env: BTreeMap<String, String>) -> BTreeMap<Str
     env
 }
 
+/// Where programs look for the certificates that they trust; those of most languages trust others
+/// than the system's by themselves.
+const BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
+const TRUST: &[&str] = &[
+    "AWS_CA_BUNDLE",
+    "CARGO_HTTP_CAINFO",
+    "CURL_CA_BUNDLE",
+    "DENO_CERT",
+    "GIT_SSL_CAINFO",
+    "NODE_EXTRA_CA_CERTS",
+    "PIP_CERT",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_FILE",
+];
+
+/// Adds what makes programs trust the system's certificates, of which the gate's is one. What the
+/// caller set stays.
+pub(crate) fn trust(env: &mut BTreeMap<String, String>) {
+    for name in TRUST {
+        env.entry((*name).to_owned()).or_insert_with(|| BUNDLE.to_owned());
+    }
+}
+
 fn is_identifier(name: &str) -> bool {
     let plain = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
     name.bytes().all(plain) && !name.starts_with(|first: char| first.is_ascii_digit())

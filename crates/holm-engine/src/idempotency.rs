@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use holm_gate::EgressPolicy;
 use holm_store::{Idempotency, SandboxId, SandboxState};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -34,7 +35,8 @@ pub(crate) fn read(request: &CreateSandbox) -> Result<Option<Idempotency>, Error
         request.timeout.map(|timeout| timeout.as_secs_f64()),
         request.env,
         request.metadata,
-        request.network,
+        request.network.as_ref().map(EgressPolicy::to_json),
+        request.secrets,
         request.workdir,
         request.mounts.iter().map(|mount| format!("{mount:?}")).collect::<Vec<_>>(),
     ]);

@@ -1,5 +1,7 @@
 //! What the service looks like from outside.
 
+use holm_gate::{EgressPolicy, Mode};
+
 use crate::{Engine, Language, Limits, ServiceInfo, Size, SizeName, env};
 
 impl Engine {
@@ -46,8 +48,34 @@ impl Engine {
             currency: settings.currency.clone(),
             templates: settings.templates.keys().cloned().collect(),
             default_template: settings.default_template.clone(),
+            network_default: match self.inner.no_gate() {
+                None => settings.network.clone(),
+                Some(_) => EgressPolicy::none(),
+            },
             languages: Language::ALL.to_vec(),
-            network: "none (loopback only)".to_owned(),
+            network: self.network_text(),
         }
     }
+
+    /// What sandboxes may reach, for people and models.
+    fn network_text(&self) -> String {
+        let always = "Refused always: this host, private, link-local and other special addresses, \
+            cloud metadata.";
+        let default = &self.inner.settings.network;
+        if let Some(mend) = self.inner.no_gate() {
+            return format!("none (loopback only): this host gives no egress gate. {mend}");
+        }
+        match default.mode {
+            Mode::None => format!("none unless asked for. {always}"),
+            Mode::Open => {
+                format!("{} unless asked otherwise: public addresses. {always}", shown(default))
+            }
+            Mode::Allow => format!("{} unless asked otherwise. {always}", shown(default)),
+        }
+    }
+}
+
+/// A policy that may be long.
+fn shown(policy: &EgressPolicy) -> String {
+    crate::text::shorten(&policy.to_string(), 300)
 }

@@ -93,6 +93,7 @@ impl Engine {
     /// Ends what should have ended and tries failed removals again.
     fn sweep(&self, now: Instant) {
         self.settle_again();
+        self.network_refresh_later();
         for sandbox in self.inner.registry.all() {
             match sandbox.state() {
                 SandboxState::Running if sandbox.deadline().is_some_and(|end| now >= end) => {

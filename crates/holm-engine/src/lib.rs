@@ -39,6 +39,7 @@ mod lease;
 mod lifetime;
 mod measure;
 mod meter;
+mod network;
 mod plan;
 mod port;
 mod price;
@@ -48,6 +49,7 @@ mod record;
 mod room;
 mod sandbox;
 mod script;
+mod secret;
 mod settings;
 mod shares;
 mod signal;
@@ -62,7 +64,7 @@ mod usage;
 mod view;
 mod webhook;
 
-pub use account::NewAccount;
+pub use account::{AccountChange, NewAccount};
 pub use auth::Refusal;
 pub use caller::Caller;
 pub use counts::{BOUNDS_MS, Durations, Metrics};
@@ -79,10 +81,13 @@ pub use key::{CreatedKey, NewKey};
 pub use key_end::KeyEnd;
 pub use language::Language;
 pub use lifetime::LifetimeRules;
+#[doc(hidden)]
+pub use network::network_steps;
 pub use port::{NoPreview, NotConnected, PortOptions, Preview};
 pub use price::Prices;
 pub use rate::{Buckets, Rate};
 pub use room::Room;
+pub use secret::{NewSecret, SecretView};
 pub use settings::EngineSettings;
 pub use shares::{Places, Shares};
 pub use size::{Chosen, HostCapacity, Sizes};
@@ -92,16 +97,20 @@ pub use text::whole_text;
 pub use transfer::{Download, Upload};
 pub use view::{
     Background, CodeResult, Command, CommandResult, CreateSandbox, Destroyed, FileContent,
-    FileEntry, FileList, FileWritten, Limits, ListSandboxes, Output, RunCode, RunCommand,
-    SandboxView, ServiceInfo, UsageNow, UsageReport, UsageRow,
+    FileEntry, FileList, FileWritten, Limits, ListSandboxes, NetworkState, NetworkView, Output,
+    RunCode, RunCommand, SandboxView, ServiceInfo, UsageNow, UsageReport, UsageRow,
 };
 pub use webhook::{Deliver, Delivered, Message, WebhookRules, Webhooks};
 
+pub use holm_gate::{
+    Ca, Counters, Denial, EgressPolicy, Limits as GateLimits, Mode, PolicyError, Proxy, Rule,
+    Uplink, UplinkError, UplinkOptions,
+};
 pub use holm_runtime::MountRo;
 pub use holm_store::{
     Account, AccountId, AccountLimits, AuditEvent, Cursor, CursorError, EndReason, Ended, Entry,
     EntryKind, EventId, IdError, Key, KeyHasher, KeyId, KeyScope, KeyStatus, KeyText, MemoryStore,
-    NodeId, Outcome, PORTS_MAX, Page, PageQuery, Port, SandboxId, SandboxState, Size, SizeName,
-    Store, Usage,
+    NodeId, Outcome, PORTS_MAX, Page, PageQuery, Port, SandboxId, SandboxState, Sealer, SecretText,
+    Size, SizeName, Store, Traffic, Usage,
 };
 pub use holm_wire::client::Tunnel;

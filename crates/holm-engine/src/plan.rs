@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use holm_gate::EgressPolicy;
 use holm_runtime::SandboxSpec;
 use holm_store::{Account, Idempotency, Record, Traffic};
 use holm_wire::guest::Configure;
 use jiff::Timestamp;
 
+use crate::secret::Picked;
 use crate::text::shorten;
 use crate::{
     Caller, CreateSandbox, EngineSettings, Error, ErrorKind, LifetimeRules, SandboxId,
-    SandboxState, account, env, files, idempotency,
+    SandboxState, account, env, files, idempotency, network,
 };
 
 /// Most labels, and most bytes of all of them.
@@ -29,6 +31,8 @@ pub(crate) struct Plan {
     pub idempotency: Option<Idempotency>,
     /// The longest life from ready.
     pub max_life: Duration,
+    /// What its account's sandboxes may reach at most.
+    pub ceiling: Option<EgressPolicy>,
 }
 
 impl Plan {
@@ -36,6 +40,8 @@ impl Plan {
         settings: &EngineSettings,
         caller: &Caller,
         account: &Account,
+        no_gate: Option<&str>,
+        secrets: &Picked,
         request: CreateSandbox,
     ) -> Result<Self, Error> {
         let idempotency = idempotency::read(&request)?;
@@ -48,12 +54,15 @@ impl Plan {
         )?;
         let lifetimes = lifetimes(settings, account);
         let lifetime = lifetimes.check(request.timeout)?;
-        check_network(request.network.as_deref())?;
+        let network = network::choose(settings, no_gate, account, request.network)?;
         if let Some(name) = &request.name {
             account::check_name(name)?;
         }
         check_labels(&request.metadata)?;
         env::check(&request.env)?;
+        let mut variables =
+            if network.is_none() { env::without_network(request.env) } else { request.env };
+        secrets.add_to(&mut variables)?;
         if let Some(workdir) = &request.workdir {
             files::check_path("workdir", workdir)?;
             if !workdir.starts_with('/') {
@@ -77,8 +86,7 @@ impl Plan {
             },
             configure: Configure {
                 hostname,
-                // No sandbox has a network yet: `check_network`.
-                env: env::without_network(request.env),
+                env: variables,
                 workdir: request.workdir.unwrap_or_else(|| WORKDIR.to_owned()),
                 max_processes: given.max_processes,
             },
@@ -102,14 +110,15 @@ impl Plan {
                 expires_at: None,
                 ended: None,
                 metered_until: None,
-                network: "none".into(),
-                secrets: BTreeMap::new(),
+                network: network.own.to_json(),
+                secrets: secrets.placeholders.clone(),
                 traffic: Traffic::default(),
                 adoption: None,
                 version: 0,
             },
             idempotency,
             max_life: lifetimes.max,
+            ceiling: network.ceiling,
         })
     }
 }
@@ -135,16 +144,6 @@ fn template(settings: &EngineSettings, asked: Option<&str>) -> Result<String, Er
             ),
         )
     })
-}
-
-fn check_network(asked: Option<&str>) -> Result<(), Error> {
-    match asked {
-        None | Some("none") => Ok(()),
-        Some(other) => Err(Error::invalid(format!(
-            "network must be \"none\" (loopback only), not {:?}: this version gives no other",
-            shorten(other, 40)
-        ))),
-    }
 }
 
 fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Error> {
@@ -182,7 +181,7 @@ mod tests {
         let settings = EngineSettings { host, ..EngineSettings::default() };
         let caller = Caller::local();
         let account = Account::new(caller.account, "local");
-        match (Plan::new(&settings, &caller, &account, request), want) {
+        match (Plan::new(&settings, &caller, &account, None, &Picked::default(), request), want) {
             (Ok(plan), Ok("")) => {
                 assert_eq!(plan.spec.hostname, format!("sbx-{}", plan.record.id.digits()));
             }
@@ -216,9 +215,6 @@ mod tests {
         let template = |t: &str| CreateSandbox { template: Some(t.into()), ..Default::default() };
         check(template("base"), Ok(""));
         check(template("nope"), Err((ErrorKind::TemplateUnknown, "base, host")));
-        let network = |n: &str| CreateSandbox { network: Some(n.into()), ..Default::default() };
-        check(network("none"), Ok(""));
-        check(network("open"), Err((bad, "network must be \"none\"")));
         let metadata = (0..65).map(|n| (n.to_string(), String::new())).collect();
         check(CreateSandbox { metadata, ..Default::default() }, Err((bad, "metadata")));
         let workdir = Some("a\0".to_owned());

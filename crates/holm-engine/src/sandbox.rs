@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use holm_gate::EgressPolicy;
 use holm_runtime::{Machine, Usage};
 use holm_store::{AccountId, Record};
 use holm_wire::client::GuestClient;
@@ -13,6 +14,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::measure::Measured;
+use crate::network::{self, Link};
 use crate::port::Exposures;
 use crate::{Ended, Error, ErrorKind, SandboxId, SandboxState, SandboxView};
 
@@ -25,6 +27,8 @@ pub(crate) struct Sandbox {
     pub max_life: Duration,
     /// Where its commands start.
     pub workdir: String,
+    /// What it may reach, and through what.
+    pub link: Link,
     /// Held while a decision about its life is taken (publish, extend, end). Under it the store
     /// is written first and `live` second.
     pub decision: tokio::sync::Mutex<()>,
@@ -88,8 +92,15 @@ impl Drop for RunGuard {
 }
 
 impl Sandbox {
-    pub fn new(record: Record, workdir: String, max_life: Duration) -> Self {
+    pub fn new(
+        record: Record,
+        workdir: String,
+        max_life: Duration,
+        ceiling: Option<EgressPolicy>,
+    ) -> Self {
+        let link = Link::new(network::recorded(&record.network), ceiling, record.traffic);
         Self {
+            link,
             id: record.id,
             account: record.account_id,
             max_life,
@@ -140,6 +151,10 @@ impl Sandbox {
     /// The lifetime that it was made with.
     pub fn lifetime(&self) -> Duration {
         self.lock().record.lifetime
+    }
+
+    pub fn has_secrets(&self) -> bool {
+        !self.lock().record.secrets.is_empty()
     }
 
     pub fn is_priced(&self) -> bool {
@@ -280,7 +295,9 @@ pub(crate) fn view(record: &Record, measured: &Measured) -> SandboxView {
         created_at: record.created_at,
         ready_at: record.ready_at,
         expires_at: record.expires_at,
-        network: "none".to_owned(),
+        network: network::recorded(&record.network),
+        network_now: None,
+        secrets: record.secrets.keys().cloned().collect(),
         enforced: measured.enforced.clone(),
         missing: measured.missing.clone(),
         metadata: record.metadata.clone(),

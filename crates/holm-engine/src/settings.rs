@@ -1,10 +1,12 @@
 //! What an operator may set.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use holm_gate::{EgressPolicy, Uplink};
 use holm_runtime::Shape;
-use holm_store::{KeyHasher, NodeId};
+use holm_store::{KeyHasher, NodeId, Sealer};
 
 use crate::faults::Faults;
 use crate::{Error, HostCapacity, LifetimeRules, Prices, Rate, Sizes};
@@ -79,6 +81,12 @@ pub struct EngineSettings {
     /// Time since some moment of this boot, by a clock that nobody can set; leases go on by it over
     /// a restart of the engine.
     pub clock: fn() -> Duration,
+    /// What a sandbox may reach whose creator says nothing, where this host has gates.
+    pub network: EgressPolicy,
+    /// Where gates lead to; without it no sandbox has one.
+    pub uplink: Option<Arc<Uplink>>,
+    /// Seals accounts' secrets; without it there are none.
+    pub sealer: Option<Sealer>,
     /// Failures to inject, for tests.
     #[doc(hidden)]
     pub faults: Faults,
@@ -132,6 +140,9 @@ impl Default for EngineSettings {
             webhooks: Vec::new(),
             host_namespaces: crate::measure::host_namespaces(),
             clock: monotonic,
+            network: EgressPolicy::open(),
+            uplink: None,
+            sealer: None,
             faults: Faults::default(),
         }
     }

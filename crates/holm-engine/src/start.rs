@@ -27,6 +27,7 @@ impl Engine {
             Ok(_) | Err(StoreError::Exists { .. }) => {}
             Err(error) => return Err(error.into()),
         }
+        self.secrets_reseal().await?;
         self.settle_left_over().await?;
         crate::lease::start(self);
         crate::meter::start(self);

@@ -26,7 +26,7 @@ pub(crate) struct Step {
 }
 
 /// Everything that a create does, in order.
-pub(crate) const STEPS: [Step; 5] = [
+pub(crate) const STEPS: [Step; 6] = [
     Step {
         name: "reserve",
         run: |build| Box::pin(build.reserve()),
@@ -36,6 +36,12 @@ pub(crate) const STEPS: [Step; 5] = [
         name: "make",
         run: |build| Box::pin(build.make()),
         undo: |build| Box::pin(build.unmake()),
+    },
+    // Before anything of the caller's can run in it.
+    Step {
+        name: "network",
+        run: |build| Box::pin(build.network()),
+        undo: |build| Box::pin(build.network_close()),
     },
     Step {
         name: "configure",
@@ -109,10 +115,7 @@ impl Build {
 
     async fn make(&mut self) -> Result<(), Error> {
         let made = self.engine.inner.driver.create(self.spec.clone()).await;
-        let machine = made.map_err(driver_error::from_driver)?;
-        // Nobody serves its gate yet. Closed, its sockets refuse what programs inside try.
-        drop(machine.gate_sockets().await);
-        self.sandbox.attach(machine)
+        self.sandbox.attach(made.map_err(driver_error::from_driver)?)
     }
 
     async fn unmake(&mut self) -> Result<(), Error> {

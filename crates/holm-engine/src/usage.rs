@@ -1,6 +1,6 @@
 //! What an account has used, and what that costs.
 
-use holm_store::{KeyScope, PAGE_MAX, PageQuery, Record, Totals};
+use holm_store::{KeyScope, PAGE_MAX, PageQuery, Record, Totals, Traffic};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -40,6 +40,7 @@ impl Engine {
             balance,
             burn_per_hour: 0,
             currency: self.inner.settings.currency.clone(),
+            traffic: totals.traffic,
             recent: recent.items.into_iter().map(|record| self.row(record, &moment)).collect(),
         };
         for record in alive {
@@ -47,8 +48,13 @@ impl Engine {
                 let burn = record.price_per_second.saturating_mul(3600);
                 report.burn_per_hour = report.burn_per_hour.saturating_add(burn);
             }
-            let charged = record.cost();
+            let (charged, written) = (record.cost(), record.traffic);
             let row = self.row(record, &moment);
+            let more = Traffic {
+                bytes_out: row.traffic.bytes_out.saturating_sub(written.bytes_out),
+                bytes_in: row.traffic.bytes_in.saturating_sub(written.bytes_in),
+            };
+            report.traffic = report.traffic.plus(more);
             report.seconds_total += row.seconds;
             // What has not been charged yet counts, too.
             let more = row.cost.saturating_sub(charged);
@@ -87,9 +93,9 @@ impl Engine {
     }
 
     fn row(&self, record: Record, moment: &Moment) -> UsageRow {
-        let now = match self.own(&record.id) {
-            Some(sandbox) => sandbox.at(moment.instant),
-            None => moment.wall,
+        let (now, traffic) = match self.own(&record.id) {
+            Some(sandbox) => (sandbox.at(moment.instant), sandbox.link.traffic()),
+            None => (moment.wall, record.traffic),
         };
         let seconds = record.seconds(now);
         #[allow(clippy::cast_possible_truncation, reason = "whole seconds, far below 2^63")]
@@ -103,6 +109,7 @@ impl Engine {
             state: record.state,
             created_at: record.created_at,
             ended: record.ended,
+            traffic,
         }
     }
 }

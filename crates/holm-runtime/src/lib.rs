@@ -35,3 +35,4 @@ pub use linux::{Launching, LinuxDriver};
 pub use options::{Lifetime, LinuxOptions};
 pub use private::make_data_dir;
 pub use step::{Fault, FaultMode, Step, When};
+pub use template::AUTHORITY;

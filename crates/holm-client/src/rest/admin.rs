@@ -2,7 +2,7 @@
 
 use hyper::Method;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Failure, Rest};
 use crate::client::{Repeat, Request};
@@ -24,6 +24,8 @@ pub struct Account {
     pub max_sandboxes: Option<u32>,
     /// Longest life of a sandbox; nothing for the service's limit.
     pub max_lifetime_minutes: Option<u64>,
+    /// What its sandboxes may reach at most; nothing for what the service permits.
+    pub network: Option<Value>,
     /// When it was disabled.
     pub disabled_at: Option<String>,
     /// What it has, in units of the currency; lists leave it out.
@@ -39,7 +41,14 @@ pub struct NewAccount {
     pub max_sandboxes: Option<u32>,
     /// Longest life of a sandbox; nothing for the service's limit.
     pub max_lifetime_minutes: Option<u64>,
+    /// What its sandboxes may reach at most; nothing for what the service permits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<Value>,
 }
+
+/// Other limits for an account: a field that is there counts, also when it is null, which is the
+/// service's own.
+pub type AccountChange = serde_json::Map<String, Value>;
 
 /// A payment.
 #[derive(Debug, Clone, Serialize)]
@@ -151,6 +160,18 @@ impl Rest {
     /// When it may not be made.
     pub async fn account_create(&self, account: &NewAccount) -> Result<Account, Failure> {
         self.post("/v1/accounts", &json!(account), Repeat::Untaken).await
+    }
+
+    /// Gives an account other limits.
+    ///
+    /// # Errors
+    /// When there is none, or it may not be done.
+    pub async fn account_change(
+        &self,
+        id: &str,
+        change: AccountChange,
+    ) -> Result<Account, Failure> {
+        self.patch(&format!("/v1/accounts/{id}"), &change.into()).await
     }
 
     /// All accounts, newest first, without their balances.

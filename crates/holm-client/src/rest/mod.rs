@@ -2,6 +2,7 @@
 //! what a refusal says.
 
 mod admin;
+mod secret;
 
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub use admin::{Account, Entry, Key, KeyMade, NewAccount, NewKey, Topup};
+pub use admin::{Account, AccountChange, Entry, Key, KeyMade, NewAccount, NewKey, Topup};
+pub use secret::{NewSecret, Secret};
 
 use crate::client::{Client, Repeat, Request};
 use crate::error::{Error, ErrorKind};
@@ -80,6 +82,14 @@ impl Rest {
         repeat: Repeat,
     ) -> Result<T, Failure> {
         let mut request = Request { repeat, ..Request::new(Method::POST, path) };
+        request = request.with(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        request.body = Bytes::from(body.to_string());
+        self.ask(request).await
+    }
+
+    /// A request that changes something to what the body says: twice is as good as once.
+    async fn patch<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Failure> {
+        let mut request = Request { repeat: Repeat::Always, ..Request::new(Method::PATCH, path) };
         request = request.with(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         request.body = Bytes::from(body.to_string());
         self.ask(request).await

@@ -7,5 +7,7 @@ mod service;
 
 pub use command::{Background, CodeResult, Command, CommandResult, Output, RunCode, RunCommand};
 pub use file::{FileContent, FileEntry, FileList, FileWritten};
-pub use sandbox::{CreateSandbox, Destroyed, ListSandboxes, SandboxView, UsageNow};
+pub use sandbox::{
+    CreateSandbox, Destroyed, ListSandboxes, NetworkState, NetworkView, SandboxView, UsageNow,
+};
 pub use service::{Limits, ServiceInfo, UsageReport, UsageRow};

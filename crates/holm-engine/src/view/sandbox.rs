@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use holm_gate::{Counters, Denial, EgressPolicy};
 use holm_runtime::MountRo;
-use holm_store::Port;
+use holm_store::{Port, Traffic};
 use jiff::Timestamp;
 
 use crate::{Ended, SandboxId, SandboxState, SizeName};
@@ -28,8 +29,10 @@ pub struct CreateSandbox {
     pub env: BTreeMap<String, String>,
     /// Labels; kept, not interpreted.
     pub metadata: BTreeMap<String, String>,
-    /// Only `none` for now (loopback only), which is also the default.
-    pub network: Option<String>,
+    /// What it may reach; the setting's default where absent.
+    pub network: Option<EgressPolicy>,
+    /// Names of its account's secrets that it may use.
+    pub secrets: Vec<String>,
     /// Where commands start; `/workspace` where absent.
     pub workdir: Option<String>,
     /// Host paths shown read-only. Only for callers who own the host.
@@ -81,8 +84,12 @@ pub struct SandboxView {
     pub ready_at: Option<Timestamp>,
     /// When its lease ends.
     pub expires_at: Option<Timestamp>,
-    /// `none`: loopback only.
-    pub network: String,
+    /// What it may reach, as far as its account may.
+    pub network: EgressPolicy,
+    /// More about that; only in `sandbox_get` of a running one.
+    pub network_now: Option<NetworkView>,
+    /// Names of secrets that it may use.
+    pub secrets: Vec<String>,
     /// Layers of isolation in force, as measured in it.
     pub enforced: Vec<String>,
     /// Layers that it goes without.
@@ -112,6 +119,33 @@ pub struct UsageNow {
     pub processes: Option<u64>,
     /// How often the kernel killed a process in it for memory, since it is ready.
     pub oom_kills: Option<u64>,
+}
+
+/// What a sandbox may reach, and what came of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NetworkView {
+    /// Its own policy.
+    pub policy: EgressPolicy,
+    /// What has gone through since it was made.
+    pub traffic: Traffic,
+    /// Only of one that runs.
+    pub state: Option<NetworkState>,
+}
+
+/// The network of a sandbox that runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NetworkState {
+    /// What its account permits at most.
+    pub ceiling: Option<EgressPolicy>,
+    /// Whether it has a gate; without one it reaches nothing.
+    pub attached: bool,
+    /// Whether it is not known which of two policies is recorded, after a change that failed; it
+    /// reaches nothing until it is.
+    pub unsure: bool,
+    /// What was counted since this engine has it.
+    pub counters: Counters,
+    /// What was refused since then: the newest hundred, newest last.
+    pub denials: Vec<Denial>,
 }
 
 /// Answer of `sandbox_destroy`. Only given when nothing of the sandbox is left.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use holm_gate::EgressPolicy;
 use holm_runtime::LayerState;
+use holm_store::Traffic;
 use jiff::Timestamp;
 
 use crate::{Ended, Language, SandboxId, SandboxState, Size, SizeName};
@@ -26,6 +28,8 @@ pub struct UsageReport {
     pub burn_per_hour: i64,
     /// What money is counted in; a micro-unit is a millionth of it.
     pub currency: String,
+    /// What has gone through their networks.
+    pub traffic: Traffic,
     /// The newest ones.
     pub recent: Vec<UsageRow>,
 }
@@ -49,6 +53,8 @@ pub struct UsageRow {
     pub cost: i64,
     /// Why and when it ended.
     pub ended: Option<Ended>,
+    /// What has gone through its network.
+    pub traffic: Traffic,
 }
 
 /// Answer of `service_info`.
@@ -84,6 +90,8 @@ pub struct ServiceInfo {
     pub languages: Vec<Language>,
     /// Text about the network.
     pub network: String,
+    /// What a sandbox may reach whose creator says nothing.
+    pub network_default: EgressPolicy,
 }
 
 /// Limits in service info.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use holm_engine::{
-    CreateSandbox, EngineSettings, ErrorKind, Faults, ListSandboxes, Moment, SandboxState,
-    create_steps,
+    CreateSandbox, EngineSettings, ErrorKind, Faults, ListSandboxes, Moment, SandboxState, Uplink,
+    UplinkOptions, create_steps,
 };
 use holm_runtime::{DriverErrorKind, Enforcement, ExitReason, Layer, LayerState};
 use jiff::Timestamp;
@@ -26,7 +26,7 @@ async fn a_new_sandbox_is_described_completely() {
     let view = engine.sandbox_create(request).await.unwrap();
     assert_eq!(view.state, SandboxState::Running);
     assert_eq!((view.vcpus, view.memory_mb, view.disk_mb), (8, 16384, 32768));
-    assert_eq!((view.name.as_deref(), view.network.as_str()), (Some("web-1"), "none"));
+    assert_eq!((view.name.as_deref(), view.network.mode.as_str()), (Some("web-1"), "none"));
     assert!(view.expires_at.unwrap() > Timestamp::now());
     assert_eq!(view.metadata["k"], "v");
     let machine = driver.last();
@@ -48,9 +48,14 @@ async fn every_step_that_fails_leaves_nothing() {
             let faults = Faults::when(move |step, when| {
                 trigger.load(Ordering::SeqCst) && step == name && when == moment
             });
+            let uplink = Some(Uplink::new(UplinkOptions::default()).unwrap());
             let (engine, driver) =
-                engine(EngineSettings { faults, max_sandboxes: 1, ..settings() });
+                engine(EngineSettings { faults, uplink, max_sandboxes: 1, ..settings() });
+            driver.gates.store(true, Ordering::SeqCst);
             let error = engine.sandbox_create(CreateSandbox::default()).await.unwrap_err();
+            let machines = driver.machines.lock().unwrap().clone();
+            let closed = async || machines.iter().all(|machine| !machine.gate_is_open());
+            until("its gate is closed", closed).await;
             assert_eq!(error.kind, ErrorKind::Internal, "{name} {moment:?}");
             assert_eq!(driver.alive(), 0, "{name} {moment:?}");
             let alive = engine.sandbox_list(ListSandboxes::default()).await.unwrap();

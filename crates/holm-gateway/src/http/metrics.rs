@@ -93,6 +93,21 @@ impl MetricsFace {
         for (kind, count) in &metrics.create_failures {
             page.row(&format!("holm_sandbox_create_failures_total{{kind=\"{kind}\"}}"), count);
         }
+        let network = &metrics.network;
+        let help = "Bytes through sandboxes' networks, seen from them.";
+        page.head("holm_network_bytes_total", "counter", help);
+        page.row("holm_network_bytes_total{direction=\"out\"}", &network.bytes_out);
+        page.row("holm_network_bytes_total{direction=\"in\"}", &network.bytes_in);
+        let help = "Connections that sandboxes made, refused ones too.";
+        page.head("holm_network_connections_total", "counter", help);
+        page.row("holm_network_connections_total", &network.connections_total);
+        page.head("holm_network_connections", "gauge", "Those that are open.");
+        page.row("holm_network_connections", &network.connections_open);
+        let help = "Connections and names that were refused to sandboxes.";
+        page.head("holm_network_denied_total", "counter", help);
+        page.row("holm_network_denied_total", &network.denied_total);
+        page.head("holm_network_dns_queries_total", "counter", "Names that sandboxes asked for.");
+        page.row("holm_network_dns_queries_total", &network.dns_queries);
         page.durations("holm_command_seconds", "Commands that ended.", &metrics.commands);
         page.head("holm_http_requests_total", "counter", "Requests answered, by face and status.");
         let requests = self.requests.0.lock().unwrap_or_else(PoisonError::into_inner).clone();

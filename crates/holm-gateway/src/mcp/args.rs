@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use holm_engine::EgressPolicy;
 use serde_json::{Map, Value};
 
 use super::jsonrpc::shortened;
@@ -178,6 +179,31 @@ impl Args {
         range: RangeInclusive<u64>,
     ) -> Result<Option<u64>, ToolError> {
         self.pull(name).map(|(name, value)| whole(name, &value, &range)).transpose()
+    }
+
+    /// What a sandbox may reach: as its schema says, or in the short text form.
+    ///
+    /// # Errors
+    /// When it is no policy.
+    pub fn network(&mut self, name: &'static str) -> Result<Option<EgressPolicy>, ToolError> {
+        let Some((name, value)) = self.take(name, &[])? else { return Ok(None) };
+        let policy = match &value {
+            Value::String(text) => text.parse(),
+            other => EgressPolicy::parse_json(other),
+        };
+        policy.map(Some).map_err(|error| ToolError::invalid(format!("`{name}`: {error}")))
+    }
+
+    /// A list of strings; empty where it is left out.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn words(&mut self, name: &'static str) -> Result<Vec<String>, ToolError> {
+        let Some((name, value)) = self.take(name, &[])? else { return Ok(Vec::new()) };
+        let wrong = || refuse(name, "a list of strings", &value);
+        let list = value.as_array().ok_or_else(wrong)?;
+        let word = |item: &Value| item.as_str().map(str::to_owned).ok_or_else(wrong);
+        list.iter().map(word).collect()
     }
 
     /// True or false.

@@ -85,6 +85,33 @@ pub fn with_default(mut schema: Value, default: impl Into<Value>) -> Value {
     schema
 }
 
+/// What a sandbox may reach: a word, or an object with lists.
+pub fn network(description: &str) -> Value {
+    json!({
+        "description": description,
+        "anyOf": [
+            {"type": "string", "enum": ["none", "open"]},
+            {
+                "type": "object",
+                "properties": {
+                    "mode": {"type": "string", "enum": ["open", "allow"]},
+                    "allow": words(
+                        "For mode allow: names (`pypi.org`, `*.pythonhosted.org`) and networks, \
+                         each also with a port (`:443`).",
+                    ),
+                    "deny": words("The same forms; what is never to be reached."),
+                },
+                "required": ["mode"],
+            },
+        ],
+    })
+}
+
+/// The same, in a result.
+pub fn network_shown(description: &str) -> Value {
+    json!({"type": ["string", "object"], "description": description})
+}
+
 /// The argument that nearly all tools take.
 pub fn sandbox_id() -> Value {
     string(

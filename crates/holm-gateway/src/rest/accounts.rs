@@ -3,17 +3,19 @@
 use std::time::Duration;
 
 use holm_engine::{
-    Account, AccountId, AccountLimits, EntryKind, ErrorKind, KeyScope, NewAccount, PageQuery,
+    Account, AccountChange, AccountId, AccountLimits, EntryKind, ErrorKind, KeyScope, NewAccount,
+    PageQuery,
 };
 use hyper::Method;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::endpoint::{About, Call, Endpoint};
 use super::failure::Failure;
 use super::input::{Fixed, Json, NoQuery, Nothing, Object};
 use super::number::Whole;
 use super::output::{Answer, Made};
+use super::policy::{Policy, PolicyShown};
 use super::sandboxes::after;
 use super::text::{
     CURSOR, NAME, account_id_schema, maybe_time_schema, micros, sandbox_id_schema, time_schema,
@@ -34,9 +36,37 @@ pub struct AccountCreate {
     pub max_sandboxes: Option<Whole<0, 1_000_000>>,
     /// Longest life of a sandbox (default: the service's limit).
     pub max_lifetime_minutes: Option<Whole<1, 1440>>,
+    /// What its sandboxes may reach at most (default: what the service permits).
+    pub network: Option<Policy>,
 }
 
 impl Object for AccountCreate {}
+
+/// Other limits for an account: a field that is there counts, also when it is null, which is the
+/// service's own.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AccountUpdate {
+    /// Sandboxes at once.
+    #[serde(deserialize_with = "given")]
+    #[schemars(with = "Option<Whole<0, 1_000_000>>")]
+    pub max_sandboxes: Option<Option<Whole<0, 1_000_000>>>,
+    /// Longest life of a sandbox.
+    #[serde(deserialize_with = "given")]
+    #[schemars(with = "Option<Whole<1, 1440>>")]
+    pub max_lifetime_minutes: Option<Option<Whole<1, 1440>>>,
+    /// What its sandboxes may reach at most, those that run too.
+    #[serde(deserialize_with = "given")]
+    #[schemars(with = "Option<Policy>")]
+    pub network: Option<Option<Policy>>,
+}
+
+impl Object for AccountUpdate {}
+
+/// A field that is there, whatever it is.
+fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
 
 /// An account.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -54,6 +84,8 @@ pub struct AccountShown {
     pub max_sandboxes: Option<u32>,
     /// Longest life of a sandbox; null for the service's limit.
     pub max_lifetime_minutes: Option<u64>,
+    /// What its sandboxes may reach at most; null for what the service permits.
+    pub network: Option<PolicyShown>,
     /// When it was disabled.
     #[schemars(schema_with = "maybe_time_schema")]
     pub disabled_at: Option<String>,
@@ -177,6 +209,7 @@ impl From<Account> for AccountShown {
             created_at: time(account.created_at),
             max_sandboxes: account.limits.max_sandboxes,
             max_lifetime_minutes: account.limits.max_lifetime.map(|life| life.as_secs() / 60),
+            network: account.limits.network.map(PolicyShown),
             disabled_at: account.disabled_at.map(time),
             balance: None,
         }
@@ -227,6 +260,12 @@ pub fn endpoints() -> Vec<Endpoint> {
             unknown,
         )
     };
+    let update_about = about(
+        "account_update",
+        "Give an account other limits",
+        "What it has already stays; what its sandboxes may reach counts for those that run, too.",
+        unknown,
+    );
     let topup_about = about(
         "account_topup",
         "Pay in",
@@ -247,6 +286,7 @@ pub fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::POST, "/v1/accounts", create_about, create),
         Endpoint::new(Method::GET, "/v1/accounts", list_about, list),
         Endpoint::new(Method::GET, ONE, get_about, get),
+        Endpoint::new(Method::PATCH, ONE, update_about, update),
         Endpoint::new(Method::POST, "/v1/accounts/{account_id}/topup", topup_about, topup),
         Endpoint::new(Method::GET, "/v1/accounts/{account_id}/ledger", ledger_about, ledger),
     ]
@@ -255,11 +295,11 @@ pub fn endpoints() -> Vec<Endpoint> {
 async fn create(
     call: Call<Fixed, NoQuery, Json<AccountCreate>>,
 ) -> Result<Made<AccountShown>, Failure> {
-    let AccountCreate { name, max_sandboxes, max_lifetime_minutes } = call.body.0;
+    let AccountCreate { name, max_sandboxes, max_lifetime_minutes, network } = call.body.0;
     let limits = AccountLimits {
         max_sandboxes: max_sandboxes.and_then(|count| u32::try_from(count.0).ok()),
         max_lifetime: max_lifetime_minutes.map(|life| Duration::from_secs(life.0 * 60)),
-        network: None,
+        network: network.map(|policy| policy.0.to_json()),
     };
     Ok(Made(call.engine.account_create(NewAccount { name, limits }).await?.into()))
 }
@@ -276,6 +316,20 @@ async fn get(call: Call<AccountId, NoQuery, Nothing>) -> Result<Answer<AccountSh
     let account = call.engine.account_get(call.id).await?;
     let balance = call.engine.account_balance(call.id).await?;
     Ok(Answer(AccountShown { balance: Some(units(balance)), ..account.into() }))
+}
+
+async fn update(
+    call: Call<AccountId, NoQuery, Json<AccountUpdate>>,
+) -> Result<Answer<AccountShown>, Failure> {
+    let AccountUpdate { max_sandboxes, max_lifetime_minutes, network } = call.body.0;
+    let count = |count: Whole<0, 1_000_000>| u32::try_from(count.0).ok();
+    let change = AccountChange {
+        max_sandboxes: max_sandboxes.map(|limit| limit.and_then(count)),
+        max_lifetime: max_lifetime_minutes
+            .map(|limit| limit.map(|life| Duration::from_secs(life.0 * 60))),
+        network: network.map(|limit| limit.map(|policy| policy.0)),
+    };
+    Ok(Answer(call.engine.account_change(call.id, change).await?.into()))
 }
 
 async fn topup(call: Call<AccountId, NoQuery, Json<AccountTopup>>) -> Result<Made<Entry>, Failure> {

@@ -12,7 +12,10 @@ use tokio::sync::watch;
 use super::endpoint::{Asked, Endpoint, Surroundings};
 use super::failure::Failure;
 use super::over::Over;
-use super::{accounts, audit, exec, files, keys, openapi, ports, raw, sandboxes, service, tunnel};
+use super::{
+    accounts, audit, exec, files, keys, network, openapi, ports, raw, sandboxes, secrets, service,
+    tunnel,
+};
 use crate::http::access::Refused;
 use crate::http::body::Intake;
 use crate::http::door::Stopped;
@@ -70,8 +73,10 @@ pub fn endpoints() -> Vec<Endpoint> {
         exec::endpoints(),
         files::endpoints(),
         raw::endpoints(),
+        network::endpoints(),
         ports::endpoints(),
         tunnel::endpoints(),
+        secrets::endpoints(),
         service::endpoints(),
         accounts::endpoints(),
         keys::endpoints(),

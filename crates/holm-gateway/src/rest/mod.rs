@@ -15,7 +15,7 @@
 //! | [`failure`] | errors: types and statuses |
 //! | [`over`] | what ends a request before its time |
 //! | [`operations`] | what operations are called here |
-//! | [`number`], [`text`] | values that know what they may be |
+//! | [`number`], [`text`], [`policy`] | values that know what they may be |
 //! | the others | one resource each |
 
 pub mod accounts;
@@ -28,15 +28,18 @@ pub mod failure;
 pub mod files;
 pub mod input;
 pub mod keys;
+pub mod network;
 pub mod number;
 pub mod openapi;
 pub mod operations;
 pub mod output;
 pub mod over;
+pub mod policy;
 pub mod ports;
 pub mod raw;
 pub mod sandboxes;
 pub mod schema;
+pub mod secrets;
 pub mod service;
 pub mod text;
 pub mod tunnel;

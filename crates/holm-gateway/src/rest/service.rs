@@ -11,6 +11,7 @@ use super::endpoint::{About, Call, Endpoint};
 use super::failure::Failure;
 use super::input::{Fixed, NoQuery, Nothing};
 use super::output::Answer;
+use super::policy::PolicyShown;
 use super::sandboxes::view::{reason_schema, size_schema, state_schema};
 use super::text::{sandbox_id_schema, time_schema};
 use crate::show::{self, time, units};
@@ -38,8 +39,10 @@ pub struct ServiceInfo {
     pub sizes: BTreeMap<&'static str, Size>,
     /// Languages of run-code.
     pub languages: Vec<&'static str>,
-    /// What sandboxes may reach.
+    /// What sandboxes may reach, in a sentence.
     pub network: String,
+    /// What one may reach whose creator says nothing.
+    pub network_default: PolicyShown,
     /// Limits.
     pub limits: Limits,
     /// What sandboxes cost.
@@ -114,6 +117,10 @@ pub struct Usage {
     pub burn_per_hour: f64,
     /// What money is counted in.
     pub currency: String,
+    /// Bytes that all of them have sent to the world.
+    pub bytes_out: u64,
+    /// Bytes that they were sent.
+    pub bytes_in: u64,
     /// The newest ones.
     pub recent: Vec<UsageRow>,
 }
@@ -139,6 +146,10 @@ pub struct UsageRow {
     pub seconds: f64,
     /// What they cost.
     pub cost: f64,
+    /// Bytes that it has sent to the world.
+    pub bytes_out: u64,
+    /// Bytes that it was sent.
+    pub bytes_in: u64,
     /// Why it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "reason_schema")]
@@ -181,6 +192,8 @@ async fn usage(call: Call<Fixed, NoQuery, Nothing>) -> Result<Answer<Usage>, Fai
         created_at: time(row.created_at),
         seconds: row.seconds,
         cost: units(row.cost),
+        bytes_out: row.traffic.bytes_out,
+        bytes_in: row.traffic.bytes_in,
         ended_reason: row.ended.map(|ended| ended.reason.as_str()),
     });
     Ok(Answer(Usage {
@@ -191,6 +204,8 @@ async fn usage(call: Call<Fixed, NoQuery, Nothing>) -> Result<Answer<Usage>, Fai
         balance: report.charges.then(|| units(report.balance)),
         burn_per_hour: units(report.burn_per_hour),
         currency: report.currency,
+        bytes_out: report.traffic.bytes_out,
+        bytes_in: report.traffic.bytes_in,
         recent: recent.collect(),
     }))
 }
@@ -247,5 +262,6 @@ async fn info(call: Call<Fixed, NoQuery, Nothing>) -> Result<Answer<ServiceInfo>
             .as_deref()
             .map_or(info.default_template, str::to_owned),
         network: info.network,
+        network_default: info.network_default.into(),
     }))
 }

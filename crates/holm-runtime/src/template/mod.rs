@@ -23,6 +23,11 @@ use crate::failure::{Attempt, Failure};
 /// Changes with every change to what is written into the template.
 const VERSION: u32 = 1;
 
+/// A file in the data directory with a certificate that sandboxes trust besides the host's: that of
+/// the egress gate of a service that keeps secrets. In the directory, so that all who make sandboxes
+/// there make the same template.
+pub const AUTHORITY: &str = "gate-ca.crt";
+
 /// A template, ready to be mounted.
 #[derive(Debug, Clone)]
 pub(crate) struct Ready {
@@ -67,7 +72,7 @@ pub(crate) fn unknown(name: &str) -> Failure {
 /// Makes the `host` template if it is not there or no longer fits the host.
 pub(crate) fn ensure(data_dir: &Path) -> Result<Ready, Failure> {
     let dir = data_dir.join("templates");
-    let skeleton = skeleton_path(&dir);
+    let skeleton = skeleton_path(data_dir, &dir);
     let names = host_trees();
     let fresh = |name: &String| hide::fresh(&dir, name).map(|hide| (name.clone(), hide));
     // In this order, see `old`.
@@ -80,7 +85,8 @@ pub(crate) fn ensure(data_dir: &Path) -> Result<Ready, Failure> {
     let _lock = lock(&dir)?;
     if !skeleton.is_dir() {
         let draft = Draft::new(&dir, "host")?;
-        skeleton::write(&draft.path, &names).tried("write the host template")?;
+        skeleton::write(&draft.path, &names, &data_dir.join(AUTHORITY))
+            .tried("write the host template")?;
         draft.keep(&skeleton)?;
     }
     let mut trees = Vec::new();
@@ -96,8 +102,9 @@ pub(crate) fn ensure(data_dir: &Path) -> Result<Ready, Failure> {
     Ok(ready)
 }
 
-fn skeleton_path(dir: &Path) -> PathBuf {
-    dir.join(format!("host-v{VERSION}-{:016x}", skeleton::fingerprint()))
+fn skeleton_path(data_dir: &Path, dir: &Path) -> PathBuf {
+    let print = skeleton::fingerprint(&data_dir.join(AUTHORITY));
+    dir.join(format!("host-v{VERSION}-{print:016x}"))
 }
 
 /// Looks through the host's trees again, whatever the age of the last look.
@@ -106,7 +113,7 @@ pub(crate) fn refresh(data_dir: &Path) -> Result<(), Failure> {
     let _lock = lock(&dir)?;
     let scan = |name: String| hide::scan(&dir, &name).map(|hide| (name, hide));
     let trees = host_trees().into_iter().map(scan).collect::<Result<Vec<_>, _>>()?;
-    old::prune(data_dir, &dir, &ready(skeleton_path(&dir), trees).in_use());
+    old::prune(data_dir, &dir, &ready(skeleton_path(data_dir, &dir), trees).in_use());
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Writes the root's lowest layer.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
@@ -59,9 +59,13 @@ const SOURCES: [&str; 7] = [
     "/etc",
 ];
 
+/// Bytes of a certificate at most.
+const MAX_AUTHORITY: u64 = 64 << 10;
+
 /// Names the state of the host that a template is made from.
-pub(super) fn fingerprint() -> u64 {
+pub(super) fn fingerprint(authority: &Path) -> u64 {
     let mut print = Fingerprint::new();
+    print.add_path(authority);
     print.add(&rustix::process::geteuid().as_raw().to_le_bytes());
     SOURCES.iter().for_each(|path| print.add_path(Path::new(path)));
     for name in ["bin", "sbin", "lib", "lib64"] {
@@ -72,8 +76,9 @@ pub(super) fn fingerprint() -> u64 {
     print.0
 }
 
-/// Writes the template into the empty directory `root`; `trees` are mounted over it later.
-pub(super) fn write(root: &Path, trees: &[String]) -> io::Result<()> {
+/// Writes the template into the empty directory `root`; `trees` are mounted over it later. What is
+/// in `authority`, if it is there, is trusted besides what the host trusts.
+pub(super) fn write(root: &Path, trees: &[String], authority: &Path) -> io::Result<()> {
     for (path, mode) in DIRS {
         make_dir(&root.join(path), mode)?;
     }
@@ -90,7 +95,40 @@ pub(super) fn write(root: &Path, trees: &[String]) -> io::Result<()> {
     symlink("/run/lock", root.join("var/lock"))?;
     symlink("/home/sandbox", root.join("home/user"))?;
     make_file(&root.join("var/lib/dpkg/status"), b"", 0o644)?;
-    write_etc(&root.join("etc"))
+    write_etc(&root.join("etc"))?;
+    trust(&root.join("etc/ssl/certs"), authority)
+}
+
+/// Adds a certificate to those that programs read from one file.
+fn trust(certs: &Path, authority: &Path) -> io::Result<()> {
+    let more = match std::fs::File::open(authority) {
+        Ok(file) => {
+            let mut text = String::new();
+            file.take(MAX_AUTHORITY).read_to_string(&mut text)?;
+            text
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if !certs.is_dir() {
+        make_dir(certs, 0o755)?;
+    }
+    let bundle = certs.join("ca-certificates.crt");
+    // The host's, for here it may be a link that leads elsewhere.
+    let host = Path::new("/etc/ssl/certs/ca-certificates.crt");
+    let mut text = match std::fs::read_to_string(host) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(error),
+    };
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(&more);
+    match std::fs::remove_file(&bundle) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => make_file(&bundle, text.as_bytes(), 0o644),
+    }
 }
 
 fn write_etc(etc_dir: &Path) -> io::Result<()> {
@@ -206,7 +244,14 @@ mod tests {
     fn holds_no_secret_of_the_host() {
         let root = std::env::temp_dir().join(format!("holm-skeleton-{}", std::process::id()));
         std::fs::create_dir(&root).unwrap();
-        write(&root, &["usr".into()]).unwrap();
+        let authority = root.with_extension("crt");
+        std::fs::write(&authority, "the gate's\n").unwrap();
+        write(&root, &["usr".into()], &authority).unwrap();
+        let bundle = root.join("etc/ssl/certs/ca-certificates.crt");
+        assert!(std::fs::read_to_string(bundle).unwrap().ends_with("the gate's\n"));
+        let with = fingerprint(&authority);
+        std::fs::remove_file(&authority).unwrap();
+        assert_ne!(fingerprint(&authority), with, "another template");
         for path in ["etc/shadow", "etc/machine-id", "etc/ssh", "etc/ssl/private", "etc/hostname"] {
             assert!(!root.join(path).exists(), "{path}");
         }

@@ -23,6 +23,8 @@ pub enum AccountAction {
     Create(AccountCreateArgs),
     /// List accounts and what they have, newest first
     List(AccountListArgs),
+    /// Give an account other limits, from now on
+    Set(AccountSetArgs),
     /// Pay money in
     Topup(AccountTopupArgs),
 }
@@ -40,6 +42,36 @@ pub struct AccountCreateArgs {
     /// Longest life of its sandboxes, for example 1h (default: the service's)
     #[arg(long, value_name = "DURATION", value_parser = parse::duration)]
     pub max_lifetime: Option<Duration>,
+
+    /// What its sandboxes may reach at most: none, open, allow:NAME,… (default: what the service
+    /// permits)
+    #[arg(long, value_name = "POLICY")]
+    pub network: Option<String>,
+
+    /// Where the service is.
+    #[command(flatten)]
+    pub admin: AdminArgs,
+}
+
+/// Arguments of `holm account set`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("limits").required(true).multiple(true))]
+pub struct AccountSetArgs {
+    /// The account's id, or its name if only one has it
+    pub account: String,
+
+    /// Most sandboxes that it may have at once; `default` for the service's
+    #[arg(long, value_name = "COUNT", group = "limits")]
+    pub max_sandboxes: Option<String>,
+
+    /// Longest life of its sandboxes, for example 1h; `default` for the service's
+    #[arg(long, value_name = "DURATION", group = "limits")]
+    pub max_lifetime: Option<String>,
+
+    /// What its sandboxes may reach at most, those that run too: none, open, allow:NAME,…;
+    /// `default` for what the service permits
+    #[arg(long, value_name = "POLICY", group = "limits")]
+    pub network: Option<String>,
 
     /// Where the service is.
     #[command(flatten)]
@@ -75,6 +107,7 @@ pub struct AccountTopupArgs {
 const EXAMPLES: &str = "\
 Examples:
   holm account create ci --max-sandboxes 5
+  holm account set ci --network 'allow:pypi.org,*.pythonhosted.org'
   holm account topup ci 10 --reference invoice-17
   holm account list --json
   HOLM_API_KEY=$(cat ops.key) holm account list --url https://holm.example.com";

@@ -14,6 +14,11 @@ pub struct McpArgs {
     #[arg(long, value_name = "NAME")]
     pub template: Option<String>,
 
+    /// What sandboxes may reach that say nothing: none, open, allow:NAME,… (default: open where the
+    /// host has egress gates)
+    #[arg(long, value_name = "POLICY")]
+    pub network: Option<String>,
+
     /// Most sandboxes that may run at once (default: 20)
     #[arg(long, value_name = "COUNT")]
     pub max_sandboxes: Option<usize>,

@@ -8,12 +8,14 @@ mod forward;
 mod key;
 mod mcp;
 mod run;
+mod secret;
 mod serve;
 mod service;
 mod small;
 
 pub use account::{
-    AccountAction, AccountArgs, AccountCreateArgs, AccountListArgs, AccountTopupArgs,
+    AccountAction, AccountArgs, AccountCreateArgs, AccountListArgs, AccountSetArgs,
+    AccountTopupArgs,
 };
 pub use config::ConfigArgs;
 pub use doctor::DoctorArgs;
@@ -22,6 +24,7 @@ pub use forward::ForwardArgs;
 pub use key::{KeyAction, KeyArgs, KeyCreateArgs, KeyListArgs, KeyRevokeArgs};
 pub use mcp::McpArgs;
 pub use run::RunArgs;
+pub use secret::{SecretAction, SecretArgs, SecretListArgs, SecretRmArgs, SecretSetArgs};
 pub use serve::{AuthMode, OnStop, ServeArgs};
 pub use service::{AdminArgs, ServiceArgs};
 pub use small::{CompletionsArgs, VersionArgs};
@@ -90,6 +93,14 @@ pub enum Command {
     /// refused from the next request on.
     #[command(verbatim_doc_comment)]
     Key(KeyArgs),
+    /// Set, list and remove secrets: credentials that sandboxes can use and not read
+    ///
+    /// A sandbox that may use a secret has a variable of its name, whose text the egress gate replaces
+    /// by the value in requests to the hosts that the secret is bound to, and nowhere else. Works on
+    /// the database itself; with --url, or where HOLM_URL is set, through the service there, with a key
+    /// of the account whose secrets they are.
+    #[command(verbatim_doc_comment)]
+    Secret(SecretArgs),
     /// Bring ports of a service's sandbox to this machine
     ///
     /// Listens at loopback here, and passes each connection on to a port at loopback in the sandbox

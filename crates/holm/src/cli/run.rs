@@ -35,6 +35,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "HOST:PATH")]
     pub mount_ro: Vec<String>,
 
+    /// What it may reach: none, open (public addresses), or allow:NAME,… with names, *.names and
+    /// networks, each also with a port (default: open where the host has egress gates)
+    #[arg(long, value_name = "POLICY")]
+    pub network: Option<String>,
+
     /// User inside
     #[arg(long, short = 'u', value_name = "USER", default_value = "sandbox",
           value_parser = ["sandbox", "root"])]
@@ -57,6 +62,7 @@ Signals:
 Examples:
   holm run -- python3 -c 'print(6*7)'
   holm run --timeout 30s -- python3 -c 'while True: pass'
+  holm run --network allow:pypi.org,*.pythonhosted.org -- pip install requests
   holm run --mount-ro \"$PWD\":/src --workdir /src -- ls -l
   tar c . | holm run -- sh -c 'tar x && ./build.sh >&2 && tar c out' > out.tar
   holm run -- bash                        an interactive shell";

@@ -39,6 +39,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "LAYER,…")]
     pub allow_missing: Option<String>,
 
+    /// What sandboxes may reach that say nothing: none, open, allow:NAME,… (default: open)
+    #[arg(long, value_name = "POLICY")]
+    pub network: Option<String>,
+
     /// What becomes of sandboxes when the service is stopped (default: keep)
     #[arg(long, value_name = "WHAT", value_enum)]
     pub on_stop: Option<OnStop>,

@@ -2,8 +2,9 @@
 //! engine errors as failures.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use holm_engine::{EngineSettings, Error, ErrorKind};
+use holm_engine::{EngineSettings, Error, ErrorKind, Uplink, UplinkOptions};
 use holm_runtime::{DriverError, DriverErrorKind, Layer, Lifetime, LinuxDriver, LinuxOptions};
 use tracing_subscriber::EnvFilter;
 
@@ -37,6 +38,11 @@ pub(super) fn driver(
     options.demanded = demanded;
     options.blank = engine.shape(None).map_err(|error| engine_failure(&error))?;
     LinuxDriver::start(options).map_err(|error| driver_failure(&error))
+}
+
+/// Where gates of sandboxes lead to.
+pub(super) fn uplink(options: UplinkOptions) -> Result<Arc<Uplink>, Failure> {
+    Uplink::new(options).map_err(|error| Failure::new(error.to_string()))
 }
 
 /// Starts the log, on standard error.

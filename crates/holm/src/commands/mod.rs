@@ -10,6 +10,7 @@ mod host;
 mod key;
 mod mcp;
 mod run;
+mod secret;
 mod serve;
 mod signals;
 mod version;
@@ -34,6 +35,7 @@ pub fn dispatch(arguments: Cli, environment: &Environment) -> Result<u8, Failure
         Command::Serve(arguments) => serve::run(ServeSettings::resolve(arguments, environment)?),
         Command::Account(arguments) => account::run(arguments, environment),
         Command::Key(arguments) => key::run(arguments, environment),
+        Command::Secret(arguments) => secret::run(arguments, environment),
         Command::Config(arguments) => {
             let json = arguments.json;
             config::run(&ServeSettings::resolve(arguments.serve, environment)?, json)

@@ -27,7 +27,7 @@ pub struct EnvVar {
 pub const DATA_DIR: EnvVar = EnvVar {
     name: "HOLM_DATA_DIR",
     aliases: &[],
-    commands: &["run", "mcp", "serve", "drain", "doctor", "config", "account", "key"],
+    commands: &["run", "mcp", "serve", "drain", "doctor", "config", "account", "key", "secret"],
     flag: Some("--data-dir"),
     doc: "Directory for disk images and layers; of a service also for its database and secrets. \
           Default: `/var/lib/holm` for root, else `$XDG_DATA_HOME/holm` or `~/.local/share/holm`.",
@@ -67,7 +67,7 @@ pub const LOG_FORMAT: EnvVar = EnvVar {
 pub const CONFIG: EnvVar = EnvVar {
     name: "HOLM_CONFIG",
     aliases: &[],
-    commands: &["serve", "drain", "config", "account", "key"],
+    commands: &["serve", "drain", "config", "account", "key", "secret"],
     flag: Some("--config"),
     doc: "Settings file of the service. Default: `config.toml` in the data directory, if it is \
           there. Every setting is in [settings](settings.md).",
@@ -89,6 +89,17 @@ pub const MAX_SANDBOXES: EnvVar = EnvVar {
     commands: &["mcp", "serve", "config"],
     flag: Some("--max-sandboxes"),
     doc: "Most sandboxes that may run at once, in `serve` of one account. Default: 20.",
+};
+
+/// What sandboxes may reach.
+pub const NETWORK: EnvVar = EnvVar {
+    name: "HOLM_NETWORK",
+    aliases: &[],
+    commands: &["run", "mcp", "serve", "config"],
+    flag: Some("--network"),
+    doc: "What sandboxes may reach whose creator says nothing: `none`, `open` (public addresses), \
+          or a list such as `allow:pypi.org,*.pythonhosted.org:443`. Default: `open` where the host \
+          has egress gates, else `none`.",
 };
 
 /// Layers of isolation that a service's sandboxes may lack.
@@ -125,7 +136,7 @@ pub const PORT: EnvVar = EnvVar {
 pub const DATABASE: EnvVar = EnvVar {
     name: "HOLM_DATABASE",
     aliases: &[],
-    commands: &["serve", "drain", "config", "account", "key"],
+    commands: &["serve", "drain", "config", "account", "key", "secret"],
     flag: Some("--database"),
     doc: "Where the service keeps accounts, keys, sandboxes and the ledger: `sqlite` (a file in \
           the data directory) or `postgres://user:password@host:port/database`. Default: `sqlite`.",
@@ -222,7 +233,7 @@ pub const TRACE_NAME: EnvVar = EnvVar {
 pub const URL: EnvVar = EnvVar {
     name: "HOLM_URL",
     aliases: &["ABX_SANDBOX_BASE_URL"],
-    commands: &["mcp", "forward", "account", "key"],
+    commands: &["mcp", "forward", "account", "key", "secret"],
     flag: Some("--local"),
     doc: "URL of a holm service to use instead of the embedded engine, with or without `/mcp` or \
           `/v1/mcp` at its end. `--local` ignores it. `account` and `key` work through that service; \
@@ -233,7 +244,7 @@ pub const URL: EnvVar = EnvVar {
 pub const API_KEY: EnvVar = EnvVar {
     name: "HOLM_API_KEY",
     aliases: &["ABX_SANDBOX_API_KEY", "AAS_API_KEY"],
-    commands: &["mcp", "forward", "account", "key"],
+    commands: &["mcp", "forward", "account", "key", "secret"],
     flag: Some("--local"),
     doc: "Key of the service at `HOLM_URL`. A key without a URL is refused, because no service's \
           address is built in; `--local` ignores it. `account` and `key` need an administrator's; without a URL they \
@@ -244,7 +255,7 @@ pub const API_KEY: EnvVar = EnvVar {
 pub const CA_FILE: EnvVar = EnvVar {
     name: "HOLM_CA_FILE",
     aliases: &[],
-    commands: &["mcp", "serve", "forward", "account", "key"],
+    commands: &["mcp", "serve", "forward", "account", "key", "secret"],
     flag: None,
     doc: "File with certificates (PEM) of an authority to trust besides those of the system: for \
           the service at `HOLM_URL`, and for webhooks.",
@@ -254,7 +265,7 @@ pub const CA_FILE: EnvVar = EnvVar {
 pub const SSL_CERT_FILE: EnvVar = EnvVar {
     name: "SSL_CERT_FILE",
     aliases: &[],
-    commands: &["mcp", "serve", "forward", "account", "key"],
+    commands: &["run", "mcp", "serve", "forward", "account", "key", "secret"],
     flag: None,
     doc: "File with certificates (PEM) to trust in place of those of the system.",
 };
@@ -263,18 +274,27 @@ pub const SSL_CERT_FILE: EnvVar = EnvVar {
 pub const HTTPS_PROXY: EnvVar = EnvVar {
     name: "HTTPS_PROXY",
     aliases: &["https_proxy"],
-    commands: &["mcp", "serve", "forward", "account", "key"],
+    commands: &["run", "mcp", "serve", "forward", "account", "key", "secret"],
     flag: None,
     doc: "Proxy to a service whose URL begins with `https://`, such as \
           `http://proxy.example.com:3128`; in `serve` to a collector. Services on this machine \
-          are reached directly.",
+          are reached directly. Also what sandboxes' connections go through, whatever they carry.",
+};
+
+/// The proxy of sandboxes.
+pub const ALL_PROXY: EnvVar = EnvVar {
+    name: "ALL_PROXY",
+    aliases: &["all_proxy"],
+    commands: &["run", "mcp", "serve"],
+    flag: None,
+    doc: "Proxy of sandboxes' connections where `HTTPS_PROXY` is not set.",
 };
 
 /// The proxy for http.
 pub const HTTP_PROXY: EnvVar = EnvVar {
     name: "HTTP_PROXY",
     aliases: &["http_proxy"],
-    commands: &["mcp", "serve", "forward", "account", "key"],
+    commands: &["mcp", "serve", "forward", "account", "key", "secret"],
     flag: None,
     doc: "The same for `http://`.",
 };
@@ -283,7 +303,7 @@ pub const HTTP_PROXY: EnvVar = EnvVar {
 pub const NO_PROXY: EnvVar = EnvVar {
     name: "NO_PROXY",
     aliases: &["no_proxy"],
-    commands: &["mcp", "serve", "forward", "account", "key"],
+    commands: &["run", "mcp", "serve", "forward", "account", "key", "secret"],
     flag: None,
     doc: "Hosts, ends of hosts, addresses and networks that are reached without a proxy, with \
           commas between; `*` is all.",
@@ -335,6 +355,7 @@ pub const ALL: &[EnvVar] = &[
     CONFIG,
     DEFAULT_TEMPLATE,
     MAX_SANDBOXES,
+    NETWORK,
     ALLOW_MISSING,
     BIND,
     PORT,
@@ -353,6 +374,7 @@ pub const ALL: &[EnvVar] = &[
     CA_FILE,
     SSL_CERT_FILE,
     HTTPS_PROXY,
+    ALL_PROXY,
     HTTP_PROXY,
     NO_PROXY,
     NO_COLOR,

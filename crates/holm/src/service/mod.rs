@@ -7,7 +7,10 @@ mod place;
 mod traces;
 mod webhooks;
 
-pub use admin::{AccountView, Admin, KeyView, NewAccount, NewKey, administer};
+pub use admin::{
+    AccountChange, AccountView, Admin, KeyView, NewAccount, NewKey, NewSecret, SecretView,
+    administer,
+};
 pub use database::Database;
 pub use first_key::FirstKey;
 pub use place::Place;

@@ -5,6 +5,9 @@
 //! | `lock` | held by the service that runs |
 //! | `node` | the id under which this machine's sandboxes are recorded |
 //! | `secret` | what API keys are hashed under; without it no key works any more |
+//! | `seal-key` | what secrets of accounts are sealed with; without it none can be used any more |
+//! | `gate-ca.pem` | the authority with which the egress gate speaks for hosts of secrets |
+//! | `gate-ca.crt` | its certificate, which sandboxes trust |
 //! | `holm.db` | the database, unless it is a PostgreSQL server |
 //! | `first-key` | the key that the first start made |
 
@@ -13,7 +16,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use holm_engine::{KeyHasher, NodeId};
+use holm_engine::{Ca, KeyHasher, NodeId, Sealer};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::exit::Failure;
@@ -94,6 +97,36 @@ impl Place {
         KeyHasher::from_file(&path).map_err(|error| {
             Failure::new(format!("the secret of the API keys, {}: {error}", path.display()))
         })
+    }
+
+    /// What seals accounts' secrets, with a key that is made where it is missing.
+    ///
+    /// # Errors
+    /// When the key cannot be read or made, or is none.
+    pub fn sealer(&self) -> Result<Sealer, Failure> {
+        let path = self.dir.join("seal-key");
+        Sealer::from_file(&path).map_err(|error| {
+            Failure::new(format!("the key that seals secrets, {}: {error}", path.display()))
+        })
+    }
+
+    /// The authority with which the gate speaks for hosts to sandboxes that have secrets, made
+    /// where it is missing.
+    ///
+    /// # Errors
+    /// When it cannot be read or made, or is none.
+    pub fn authority(&self) -> Result<Ca, Failure> {
+        let ca = Ca::load_or_create(&self.dir).map_err(|error| Failure::new(error.to_string()))?;
+        // Its certificate alone, for the template.
+        let path = self.dir.join(holm_runtime::AUTHORITY);
+        let certificate = ca.certificate_pem();
+        if std::fs::read_to_string(&path).ok().as_deref() != Some(certificate) {
+            let failure = |error| {
+                Failure::new(format!("the gate's certificate, {}: {error}", path.display()))
+            };
+            write(&path, certificate).map_err(failure)?;
+        }
+        Ok(ca)
     }
 
     /// The id of this machine, made where it is missing. For who holds the directory.

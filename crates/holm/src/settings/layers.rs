@@ -134,12 +134,17 @@ impl<'a> Layers<'a> {
 }
 
 /// A value that is not what it must be. Secrets are not repeated.
-pub(super) fn wrong(setting: &Setting, origin: &Origin, what: &str, text: &str) -> Failure {
-    let name = match origin {
+/// A setting as whoever has set it knows it.
+pub(super) fn named(setting: &Setting, origin: &Origin) -> String {
+    match origin {
         Origin::Flag(name) | Origin::Variable(name) => (*name).to_owned(),
         Origin::File(path) => format!("{} in {}", setting.key, path.display()),
         Origin::Default => setting.key.clone().into_owned(),
-    };
+    }
+}
+
+pub(super) fn wrong(setting: &Setting, origin: &Origin, what: &str, text: &str) -> Failure {
+    let name = named(setting, origin);
     match setting.shown {
         Shown::Whole => Failure::usage(format!("{name} must be {what}, not `{text}`")),
         Shown::Url | Shown::Never => Failure::usage(format!("{name} must be {what}")),

@@ -7,7 +7,7 @@ use holm_engine::{EngineSettings, LifetimeRules, Prices, Rate, Size, SizeName};
 
 use super::layers::Layers;
 use super::table::{self, Setting};
-use super::{money, parse};
+use super::{money, network, parse};
 use crate::exit::Failure;
 
 const COUNT: &str = "a whole number above 0";
@@ -58,6 +58,7 @@ pub(super) fn engine(layers: &Layers<'_>) -> Result<EngineSettings, Failure> {
     settings.max_sandboxes = count(layers, &table::MAX_PER_ACCOUNT)?;
     settings.max_sandboxes_here = count(layers, &table::MAX_HERE)?;
     settings.lifetime = lifetime(layers)?;
+    settings.network = network::policy(layers)?;
     settings.exec_timeout = duration(layers, &table::EXEC_TIMEOUT)?;
     settings.code_timeout = duration(layers, &table::CODE_TIMEOUT)?;
     settings.key_rate = rate(layers, &table::KEY_RATE, 1.0, &table::KEY_BURST)?;

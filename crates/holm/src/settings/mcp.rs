@@ -1,5 +1,7 @@
 //! Settings of `holm mcp`.
 
+use holm_engine::{EgressPolicy, UplinkOptions};
+
 use super::{HostSettings, RemoteSettings};
 use crate::cli::McpArgs;
 use crate::env_vars::{self, Environment};
@@ -15,6 +17,10 @@ pub struct McpSettings {
     pub host: HostSettings,
     /// Template of sandboxes that name none; `None` leaves it to the engine.
     pub template: Option<String>,
+    /// What sandboxes may reach that say nothing; `None` leaves it to the engine.
+    pub network: Option<EgressPolicy>,
+    /// Where gates of sandboxes lead to.
+    pub uplink: UplinkOptions,
     /// Colours in the log.
     pub log_colours: bool,
 }
@@ -52,8 +58,11 @@ impl McpSettings {
             Some(template) => Some(template),
             None => super::variable(environment, env_vars::DEFAULT_TEMPLATE)?,
         };
+        let network = super::network::asked(arguments.network.as_deref(), environment)?;
         Ok(Self {
             engine,
+            network,
+            uplink: super::network::of_host(environment)?,
             host: HostSettings::resolve(environment, "warn")?,
             template,
             log_colours: Paint::stderr(environment).is_on(),
@@ -66,7 +75,7 @@ mod tests {
     use super::*;
 
     fn resolve(local: bool, pairs: &[(&str, &str)]) -> Result<McpSettings, Failure> {
-        let arguments = McpArgs { local, template: None, max_sandboxes: None };
+        let arguments = McpArgs { local, template: None, network: None, max_sandboxes: None };
         McpSettings::resolve(arguments, &Environment::of(pairs.iter().copied()))
     }
 
@@ -97,7 +106,7 @@ mod tests {
         ]);
         let check = |template: Option<&str>, count, expected: (&str, usize)| {
             let template = template.map(str::to_owned);
-            let arguments = McpArgs { local: false, template, max_sandboxes: count };
+            let arguments = McpArgs { local: false, template, network: None, max_sandboxes: count };
             let settings = McpSettings::resolve(arguments, &environment).unwrap();
             assert_eq!(settings.template.as_deref(), Some(expected.0));
             let McpEngine::Embedded(count) = settings.engine else { panic!("{settings:?}") };
@@ -109,7 +118,8 @@ mod tests {
 
     #[test]
     fn the_limit_is_the_embedded_engines() {
-        let arguments = McpArgs { local: false, template: None, max_sandboxes: Some(3) };
+        let arguments =
+            McpArgs { local: false, template: None, network: None, max_sandboxes: Some(3) };
         let environment = Environment::of([("HOLM_URL", "http://localhost:9000")]);
         assert_eq!(McpSettings::resolve(arguments, &environment).unwrap_err().code, 2);
     }

@@ -11,6 +11,7 @@ mod layers;
 mod limits;
 mod mcp;
 pub mod money;
+mod network;
 pub mod parse;
 mod previews;
 mod remote;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use holm_engine::{EgressPolicy, PolicyError};
+
 use crate::exit::Failure;
 
 /// A duration: numbers with units (`ms`, `s`, `m`, `h`, `d`), or a bare number of seconds.
@@ -47,6 +49,19 @@ fn positive(seconds: f64, text: &str) -> Result<Duration, String> {
         Ok(_) => Err("the duration must be longer than nothing".to_owned()),
         Err(_) => Err(format!("`{text}` is too long")),
     }
+}
+
+/// What a network policy looks like.
+pub(super) const NETWORKS: &str = "write none, open, allow:pypi.org,*.pythonhosted.org:443, or any \
+    of the last two with ;deny:… behind it";
+
+/// A network policy, given as `name`.
+///
+/// # Errors
+/// When it is none.
+pub fn network(name: &str, text: &str) -> Result<EgressPolicy, Failure> {
+    let read = text.parse();
+    read.map_err(|error: PolicyError| Failure::usage(format!("{name}: {error}")).hint(NETWORKS))
 }
 
 /// `NAME=VALUE`, or `NAME` alone.

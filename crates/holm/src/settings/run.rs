@@ -5,6 +5,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use holm_engine::{EgressPolicy, UplinkOptions};
+
 use super::{HostSettings, parse};
 use crate::cli::RunArgs;
 use crate::env_vars::{self, Environment};
@@ -19,6 +21,10 @@ pub struct RunSettings {
     pub template: Option<String>,
     /// Size; `None` leaves it to the engine, which also judges it.
     pub size: Option<String>,
+    /// What it may reach; `None` leaves it to the engine.
+    pub network: Option<EgressPolicy>,
+    /// Where its gate leads to.
+    pub uplink: UplinkOptions,
     /// The command's time.
     pub timeout: Option<Duration>,
     /// Variables of the command.
@@ -54,6 +60,8 @@ impl RunSettings {
             host: HostSettings::resolve(environment, "off")?,
             template,
             size: arguments.size,
+            uplink: super::network::of_host(environment)?,
+            network: super::network::asked(arguments.network.as_deref(), environment)?,
             timeout: arguments.timeout,
             env: variables(&arguments.env, environment)?,
             workdir: arguments.workdir,

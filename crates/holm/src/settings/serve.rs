@@ -4,13 +4,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use holm_engine::{EngineSettings, Rate};
+use holm_engine::{EngineSettings, Rate, UplinkOptions};
 use holm_gateway::http::access::Secret;
 use holm_runtime::Layer;
 
 use super::layers::{InForce, Layers, Origin, wrong};
 use super::service::{self, Base};
-use super::{HostSettings, PreviewSettings, limits, previews, table, traces, webhooks};
+use super::{HostSettings, PreviewSettings, limits, network, previews, table, traces, webhooks};
 use crate::cli::{AuthMode, OnStop, ServeArgs};
 use crate::env_vars::{self, Environment};
 use crate::exit::Failure;
@@ -40,6 +40,8 @@ pub struct ServeSettings {
     pub allow_missing: Vec<Layer>,
     /// Limits, sizes, prices.
     pub engine: EngineSettings,
+    /// Where gates of sandboxes lead to.
+    pub uplink: UplinkOptions,
     /// MCP sessions at once.
     pub sessions_max: usize,
     /// MCP sessions of one account at once.
@@ -98,6 +100,7 @@ impl ServeSettings {
             (table::TEMPLATE, arguments.template),
             (table::MAX_PER_ACCOUNT, arguments.max_sandboxes.map(|count| count.to_string())),
             (table::ALLOW_MISSING, arguments.allow_missing),
+            (table::NETWORK, arguments.network),
         ];
         let Base { layers, host, database } = service::base(arguments.service, flags, environment)?;
         let ip = layers.read(&table::BIND, "an IP address", |text| text.parse::<IpAddr>().ok())?;
@@ -121,6 +124,7 @@ impl ServeSettings {
             limits::rate(&layers, &table::KEYLESS_RATE, 60.0, &table::KEYLESS_BURST)?;
         let engine = limits::engine(&layers)?;
         let previews = previews::previews(&layers)?;
+        let uplink = network::uplink(&layers, environment)?;
         let webhooks = webhooks::webhooks(&layers, environment)?;
         let traces = traces::traces(&layers, environment)?;
         Ok(Self {
@@ -135,6 +139,7 @@ impl ServeSettings {
             allow_missing,
             engine,
             previews,
+            uplink,
             webhooks,
             traces,
             sessions_max,

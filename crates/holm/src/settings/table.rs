@@ -130,6 +130,21 @@ settings! {
         none.");
     CODE_TIMEOUT = setting("sandboxes.code_timeout", "30s", "Time of code whose caller names \
         none.");
+    NETWORK = setting("sandboxes.network", "open", "What sandboxes may reach whose creator says \
+        nothing: `none`, `open` (public addresses), or a list such as \
+        `allow:pypi.org,*.pythonhosted.org:443`; `open` and `allow` also with \
+        `;deny:*.example.com` behind them.").env(env_vars::NETWORK);
+    NETWORK_DENY = setting("network.deny", "", "What no sandbox may reach, whatever was asked \
+        for: a list of names, `*.names`, addresses and networks, each also with a port. This host, \
+        private and other special addresses are refused in any case.");
+    NETWORK_CONNECTIONS = setting("network.connections_max", "2000", "Open connections of one \
+        sandbox.");
+    NETWORK_CONNECTIONS_TOTAL = setting("network.connections_total", "10000", "Open connections \
+        of all sandboxes on this machine; less where it may not open so many files.");
+    NETWORK_BANDWIDTH = setting("network.bandwidth", "0", "Bytes per second of one sandbox, both \
+        ways together; 0 for no limit.");
+    NETWORK_RESOLVERS = setting("network.resolvers", "", "Whom to ask for names that sandboxes ask \
+        for; a list of addresses. Default: those of `/etc/resolv.conf`.");
     SESSIONS_MAX = setting("sessions.max", "100", "MCP sessions at once.");
     SESSIONS_PER_ACCOUNT = setting("sessions.max_per_account", "", "The same of one account. \
         Default: all of them.");

@@ -12,6 +12,9 @@ fn help() {
     check("help-account-create", holm(&["account", "create", "--help"]));
     check("help-key", holm(&["key", "--help"]));
     check("help-key-create", holm(&["key", "create", "--help"]));
+    check("help-account-set", holm(&["account", "set", "--help"]));
+    check("help-secret", holm(&["secret", "--help"]));
+    check("help-secret-set", holm(&["secret", "set", "--help"]));
     check("help-config", holm(&["config", "--help"]));
     check("help-doctor", holm(&["doctor", "--help"]));
     check("help-completions", holm(&["completions", "--help"]));
@@ -37,6 +40,7 @@ fn completions_name_every_command() {
             "serve",
             "account",
             "key",
+            "secret",
             "config",
             "doctor",
             "completions",

@@ -8,4 +8,6 @@
 mod common;
 
 mod bed;
+mod policy;
 mod quiet;
+mod secrets;

@@ -257,7 +257,8 @@ fn case_66_failing_creates_leave_nothing(home: &Home) {
         (json!({"env": "A=B"}), "invalid_argument"),
         (json!({"size": "gigantic"}), "invalid_argument"),
         (json!({"memory": 100_000_000}), "invalid_argument"),
-        (json!({"network": "open"}), "invalid_argument"),
+        (json!({"network": "closed"}), "invalid_argument"),
+        (json!({"network": {"mode": "allow", "allow": ["a b"]}}), "invalid_argument"),
     ] {
         let reply = mcp.call("create_sandbox", arguments.clone());
         assert_eq!(reply.code(), code, "{arguments}: {}", reply.text());

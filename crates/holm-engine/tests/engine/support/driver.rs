@@ -1,14 +1,15 @@
 //! The fake driver and its machines.
 
 use std::collections::HashMap;
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use holm_runtime::{
-    BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, ExitReason, GateSockets, Machine,
-    SandboxSpec, Usage,
+    BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, ExitReason, GateSockets, Layer,
+    LayerState, Machine, SandboxSpec, Usage,
 };
 use tokio::sync::watch;
 
@@ -30,6 +31,8 @@ pub struct FakeDriver {
     pub stubborn: Arc<AtomicUsize>,
     pub counts: Arc<Counts>,
     pub machines: Mutex<Vec<Arc<Inner>>>,
+    /// Sandboxes have a gate.
+    pub gates: AtomicBool,
     /// Sandboxes go on without it.
     pub outlived: AtomicBool,
     /// What one before it has left.
@@ -53,6 +56,11 @@ pub struct Inner {
     pub oom_kills: Arc<AtomicU64>,
     stubborn: Arc<AtomicUsize>,
     destroy_delay: Duration,
+    gates: bool,
+    /// Where the gate's sockets were that were given out, in order.
+    pub gate_ports: Mutex<Vec<u16>>,
+    /// The next times that there are none.
+    pub gate_failures: AtomicUsize,
     removing: tokio::sync::Mutex<bool>,
     counts: Arc<Counts>,
 }
@@ -63,6 +71,7 @@ impl FakeDriver {
     /// One that finds what `before` has left, and is outlived too.
     pub fn after(before: &Self) -> Self {
         let driver = Self { outlived: true.into(), ..Self::default() };
+        driver.gates.store(before.gates.load(Ordering::SeqCst), Ordering::SeqCst);
         for machine in before.machines.lock().unwrap().iter() {
             if machine.exited.borrow().is_none() {
                 let (id, machine) = (machine.spec.id.clone(), Arc::clone(machine));
@@ -95,6 +104,12 @@ impl Inner {
     /// Removed.
     pub fn is_gone(&self) -> bool {
         *self.exited.borrow() == Some(ExitReason::Destroyed)
+    }
+
+    /// Whether somebody serves its gate.
+    pub fn gate_is_open(&self) -> bool {
+        let last = self.gate_ports.lock().unwrap().last().copied();
+        last.is_some_and(|port| TcpStream::connect(("127.0.0.1", port)).is_ok())
     }
 
     /// PID 1 is gone.
@@ -133,6 +148,9 @@ impl Driver for FakeDriver {
                 oom_kills,
                 stubborn: Arc::clone(&self.stubborn),
                 destroy_delay: *self.destroy_delay.lock().unwrap(),
+                gates: self.gates.load(Ordering::SeqCst),
+                gate_ports: Mutex::default(),
+                gate_failures: AtomicUsize::new(0),
                 removing: tokio::sync::Mutex::default(),
                 counts: Arc::clone(&self.counts),
             });
@@ -143,7 +161,14 @@ impl Driver for FakeDriver {
 
     fn enforcement(&self) -> &Enforcement {
         static NONE: Enforcement = Enforcement { mode: String::new(), layers: Vec::new() };
-        self.enforcement.lock().unwrap().unwrap_or(&NONE)
+        static GATES: LazyLock<Enforcement> = LazyLock::new(|| {
+            let layer = Layer::EgressGate;
+            let by = String::new();
+            let row = LayerState { layer, enforced: true, mandatory: false, by, mend: None };
+            Enforcement { mode: String::new(), layers: vec![row] }
+        });
+        let usual = if self.gates.load(Ordering::SeqCst) { &GATES } else { &NONE };
+        self.enforcement.lock().unwrap().unwrap_or(usual)
     }
 
     fn shutdown(&self) -> BoxFuture<'_, ()> {
@@ -195,7 +220,21 @@ impl Machine for FakeMachine {
     }
 
     fn gate_sockets(&self) -> BoxFuture<'_, Result<Option<GateSockets>, DriverError>> {
-        Box::pin(async { Ok(None) })
+        Box::pin(async {
+            let fail = |left: usize| left.checked_sub(1);
+            if self.0.gate_failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fail).is_ok() {
+                let (kind, internal) = (DriverErrorKind::InUse, "taken".to_owned());
+                return Err(DriverError { kind, message: "in use".to_owned(), internal });
+            }
+            if !self.0.gates {
+                return Ok(None);
+            }
+            let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
+            let dns = UdpSocket::bind("127.0.0.1:0").expect("a port");
+            let port = tcp.local_addr().expect("a port").port();
+            self.0.gate_ports.lock().unwrap().push(port);
+            Ok(Some(GateSockets { tcp: vec![tcp.into()], dns: vec![dns.into()] }))
+        })
     }
 
     fn destroy(&self) -> BoxFuture<'_, Result<(), DriverError>> {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use holm_engine::{
     AccountId, AccountLimits, Caller, Engine, EngineSettings, KeyHasher, KeyScope, MemoryStore,
-    NewAccount, NewKey, PageQuery, Prices, Store,
+    NewAccount, NewKey, PageQuery, Prices, Store, Uplink, UplinkOptions,
 };
 
 use super::{FakeDriver, settings};
@@ -58,6 +58,15 @@ impl Service {
     pub fn outlived() -> Self {
         let service = Self::priced();
         service.driver.outlived.store(true, Ordering::SeqCst);
+        service
+    }
+
+    /// The same, with gates.
+    pub fn gated() -> Self {
+        let uplink = Uplink::new(UplinkOptions::default()).unwrap();
+        let service = Self::with(EngineSettings { uplink: Some(uplink), ..settings() });
+        service.driver.outlived.store(true, Ordering::SeqCst);
+        service.driver.gates.store(true, Ordering::SeqCst);
         service
     }
 

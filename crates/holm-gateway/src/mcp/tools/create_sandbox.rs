@@ -20,8 +20,8 @@ pub(super) fn tool() -> Tool {
         hidden_names: &[],
         title: "Create a sandbox",
         description: "Creates an isolated Linux sandbox and makes it this session's default, so \
-            that later calls without sandbox_id use it. Returns when it is usable. It has no \
-            network (loopback only), its files are lost when it ends, and it ends by itself after \
+            that later calls without sandbox_id use it. Returns when it is usable. Its \
+            files are lost when it ends, and it ends by itself after \
             timeout_minutes; calls that use it as the default renew that time. Not needed for a \
             first try: the other tools make a default sandbox by themselves. If the answer is \
             quota_exceeded, destroy one with destroy_sandbox first.",
@@ -53,12 +53,16 @@ pub(super) fn tool() -> Tool {
                 ("env", schema::strings_by_name("Environment variables of all its commands.")),
                 (
                     "network",
-                    schema::with_default(
-                        schema::choice(
-                            "What it may reach: nothing but itself, for now.",
-                            &["none"],
-                        ),
-                        "none",
+                    schema::network(
+                        "What it may reach: none, open (public addresses), or only what is \
+                         allowed. Leave out for the default, which get_service_info tells.",
+                    ),
+                ),
+                (
+                    "secrets",
+                    schema::words(
+                        "Names of the account's secrets that it may use. Each is a variable in it, \
+                         whose text becomes the value in requests to the secret's hosts.",
                     ),
                 ),
                 ("metadata", schema::strings_by_name("Labels of your own; not interpreted.")),
@@ -83,7 +87,8 @@ async fn create(context: Context) -> Result<Output, ToolError> {
         name: args.word("name")?,
         timeout: args.span("timeout_minutes", MINUTE, 1..=1440)?,
         env: args.strings_by_name("env", &["envs"])?,
-        network: args.choice("network", &["none"], &[])?.map(str::to_owned),
+        network: args.network("network")?,
+        secrets: args.words("secrets")?,
         metadata: args.strings_by_name("metadata", &[])?,
         ..CreateSandbox::default()
     };

@@ -1,11 +1,19 @@
 //! `get_sandbox`: what a sandbox is, whether it lives, what it uses.
 
-use serde_json::json;
+use holm_engine::NetworkView;
+use serde_json::{Value, json};
 
 use super::{target, view};
 use crate::mcp::outcome::{Output, ToolError};
 use crate::mcp::schema;
 use crate::mcp::tool::{Context, Hints, Tool, Work};
+use crate::show::time;
+
+/// Refusals that are shown.
+const DENIALS: usize = 20;
+const HINT: &str = "What a rule of this sandbox's own policy refuses can be had by create_sandbox \
+    with another `network`. What the account's limit or the service refuses, or what is refused \
+    always (this host, private and special addresses), cannot: do without it, or ask the user.";
 
 pub(super) fn tool() -> Tool {
     let number = json!({"type": ["number", "null"]});
@@ -38,12 +46,32 @@ pub(super) fn tool() -> Tool {
             },
         }),
     ));
+    output.push(("network_ceiling", schema::network_shown("What its account may reach at most.")));
+    output.push((
+        "traffic",
+        json!({
+            "type": "object",
+            "description": "What has gone through its network.",
+            "properties": {
+                "bytes_out": number, "bytes_in": number, "connections": number,
+                "connections_open": number, "denied": number,
+            },
+        }),
+    ));
+    output.push((
+        "network_denied",
+        json!({
+            "type": "array", "items": {"type": "object"},
+            "description": "What it was refused last, newest last, and by which rule.",
+        }),
+    ));
+    output.push(("network_hint", schema::string("What to do about that.")));
     Tool {
         name: "get_sandbox",
         hidden_names: &[],
         title: "Get a sandbox",
         description: "Shows a sandbox: status, size, expiry, which isolation is enforced, what it \
-            uses now. For some time after a sandbox has ended, ended_reason says why. Neither \
+            uses now, what it may reach, and why connections from it were refused. For some time after a sandbox has ended, ended_reason says why. Neither \
             makes a sandbox nor renews its time.",
         hints: Hints::Reads,
         input: schema::input(&[("sandbox_id", schema::sandbox_id())], &[]),
@@ -81,5 +109,40 @@ async fn get(mut context: Context) -> Result<Output, ToolError> {
         }
         shown["ports"] = ports.into();
     }
+    if let Some(network) = &view.network_now {
+        show_network(&mut shown, network);
+    }
     Ok(Output::json(shown))
+}
+
+/// More than the policy: what came of it.
+fn show_network(shown: &mut Value, network: &NetworkView) {
+    let Some(state) = &network.state else { return };
+    let counters = &state.counters;
+    shown["traffic"] = json!({
+        "bytes_out": network.traffic.bytes_out,
+        "bytes_in": network.traffic.bytes_in,
+        "connections": counters.connections_total,
+        "connections_open": counters.connections_open,
+        "denied": counters.denied_total,
+    });
+    if let Some(ceiling) = &state.ceiling {
+        shown["network_ceiling"] = ceiling.to_json();
+    }
+    if state.denials.is_empty() {
+        return;
+    }
+    let newest = state.denials.iter().skip(state.denials.len().saturating_sub(DENIALS));
+    let denied = newest.map(|denial| {
+        json!({
+            "at": time(denial.at),
+            "name": denial.name,
+            "address": denial.address.map(|address| address.to_string()),
+            "port": denial.port,
+            "protocol": denial.protocol.as_str(),
+            "rule": denial.rule,
+        })
+    });
+    shown["network_denied"] = denied.collect::<Vec<Value>>().into();
+    shown["network_hint"] = HINT.into();
 }

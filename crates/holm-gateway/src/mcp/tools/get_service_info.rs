@@ -35,6 +35,10 @@ pub(super) fn tool() -> Tool {
                 ("templates", schema::words("What sandboxes can be made from.")),
                 ("languages", schema::words("Languages of run_code.")),
                 ("network", schema::string("What sandboxes may reach.")),
+                (
+                    "network_default",
+                    schema::network_shown("What one may reach whose creator says nothing."),
+                ),
                 ("prices", object("What sandboxes cost.")),
             ],
             &[&[
@@ -49,6 +53,7 @@ pub(super) fn tool() -> Tool {
                 "templates",
                 "languages",
                 "network",
+                "network_default",
                 "prices",
             ]],
         ),
@@ -117,6 +122,7 @@ async fn info(mut context: Context) -> Result<Output, ToolError> {
         "templates": info.templates,
         "languages": languages,
         "network": info.network,
+        "network_default": info.network_default.to_json(),
         "prices": prices(&per_second, &info.currency),
     })))
 }

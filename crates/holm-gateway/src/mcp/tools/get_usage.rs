@@ -31,6 +31,8 @@ pub(super) fn tool() -> Tool {
                 ("currency", json!({"type": "string", "description": "What money is counted in."})),
                 ("burn_per_hour", money("What the running ones cost in an hour.")),
                 ("cost_total", money("What all of them cost, up to now.")),
+                ("bytes_out", schema::count("Bytes that they have sent to the world.")),
+                ("bytes_in", schema::count("Bytes that they were sent.")),
                 ("recent", json!({"type": "array", "items": {"type": "object"}})),
             ],
             &[&["sandboxes_running", "sandboxes_total", "seconds_total", "balance", "recent"]],
@@ -63,6 +65,8 @@ async fn usage(mut context: Context) -> Result<Output, ToolError> {
                 "created_at": show::time(row.created_at),
                 "seconds": row.seconds,
                 "cost": show::units(row.cost),
+                "bytes_out": row.traffic.bytes_out,
+                "bytes_in": row.traffic.bytes_in,
                 "ended_reason": row.ended.map(|ended| ended.reason.as_str()),
             })
         })
@@ -75,6 +79,8 @@ async fn usage(mut context: Context) -> Result<Output, ToolError> {
         "currency": report.currency,
         "burn_per_hour": show::units(report.burn_per_hour),
         "cost_total": show::units(report.cost_total),
+        "bytes_out": report.traffic.bytes_out,
+        "bytes_in": report.traffic.bytes_in,
         "recent": recent,
     })))
 }

@@ -19,12 +19,15 @@ pub fn show(view: &SandboxView) -> Value {
         "disk_mb": view.disk_mb,
         "created_at": time(view.created_at),
         "expires_at": view.expires_at.map(time),
-        "network": view.network,
+        "network": view.network.to_json(),
         "enforced": view.enforced,
         "missing": view.missing,
     });
     if let Some(asked) = view.vcpus_asked.filter(|asked| *asked != view.vcpus) {
         shown["vcpus_asked"] = asked.into();
+    }
+    if !view.secrets.is_empty() {
+        shown["secrets"] = json!(view.secrets);
     }
     if !view.metadata.is_empty() {
         shown["metadata"] = json!(view.metadata);
@@ -58,7 +61,8 @@ pub fn properties() -> Vec<(&'static str, Value)> {
         ("disk_mb", schema::count("Disk in MiB.")),
         ("created_at", schema::string("When it was asked for (RFC 3339).")),
         ("expires_at", nullable("When it ends by itself (RFC 3339).")),
-        ("network", schema::string("What it may reach.")),
+        ("network", schema::network_shown("What it may reach.")),
+        ("secrets", schema::words("Names of secrets that it may use.")),
         ("enforced", schema::words("Layers of isolation in force, as measured inside.")),
         ("missing", schema::words("Layers that this host does not give.")),
         ("metadata", schema::strings_by_name("Its labels.")),

@@ -13,6 +13,7 @@ use super::failure::Failure;
 use super::input::{Fixed, Json, NoQuery, Nothing, Object};
 use super::number::Whole;
 use super::output::{Answer, Made};
+use super::policy::Policy;
 use super::text::{CURSOR, NAME, Variables};
 use crate::http::trace;
 use crate::show::time;
@@ -48,15 +49,6 @@ impl SizeName {
     }
 }
 
-/// What a sandbox may reach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-#[allow(missing_docs, reason = "the name says it")]
-pub enum Network {
-    None,
-}
-
 /// What to make. Everything has a default.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -84,8 +76,13 @@ pub struct SandboxCreate {
     pub timeout_seconds: Option<Whole<60, 86_400>>,
     /// Environment variables of all its commands.
     pub env: Option<Variables>,
-    /// What it may reach: nothing but itself, for now.
-    pub network: Option<Network>,
+    /// What it may reach (default: the service's, see `network` of `GET /v1/service-info`). Not
+    /// more than its account may.
+    pub network: Option<Policy>,
+    /// Names of the account's secrets that it may use: each is a variable in it, whose text the
+    /// egress gate replaces where the secret is bound to.
+    #[schemars(length(max = 64))]
+    pub secrets: Option<Vec<String>>,
     /// Labels of your own; not interpreted. 64 at most.
     #[schemars(extend("maxProperties" = 64))]
     pub metadata: Option<BTreeMap<String, String>>,
@@ -207,8 +204,9 @@ async fn create(call: Call<Fixed, NoQuery, Json<SandboxCreate>>) -> Result<Made<
         name: asked.name,
         timeout: minutes.or(seconds),
         env: asked.env.unwrap_or_default().0,
+        secrets: asked.secrets.unwrap_or_default(),
         metadata: asked.metadata.unwrap_or_default(),
-        network: asked.network.map(|Network::None| "none".to_owned()),
+        network: asked.network.map(|policy| policy.0),
         idempotency_key: idempotency_key(&call.headers)?,
         ..CreateSandbox::default()
     };

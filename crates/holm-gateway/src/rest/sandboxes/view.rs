@@ -6,6 +6,7 @@ use holm_engine::{EndReason, SandboxId, SandboxState, SandboxView, SizeName};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 
+use crate::rest::policy::PolicyShown;
 use crate::rest::text::{maybe_time_schema, sandbox_id_schema, time_schema};
 use crate::show::{time, units};
 
@@ -43,8 +44,15 @@ pub struct Sandbox {
     /// When it ends by itself.
     #[schemars(schema_with = "maybe_time_schema")]
     pub expires_at: Option<String>,
-    /// What it may reach.
-    pub network: String,
+    /// What it may reach, as far as its account may.
+    pub network: PolicyShown,
+    /// What its account may reach at most. Only for a single one that runs, and where there is a
+    /// limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network_ceiling: Option<PolicyShown>,
+    /// Names of the account's secrets that it may use.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
     /// Layers of isolation in force, as measured inside.
     pub enforced: Vec<String>,
     /// Layers that this host does not give.
@@ -151,7 +159,12 @@ impl From<SandboxView> for Sandbox {
             created_at: time(view.created_at),
             ready_at: view.ready_at.map(time),
             expires_at: view.expires_at.map(time),
-            network: view.network,
+            network: view.network.into(),
+            network_ceiling: view
+                .network_now
+                .and_then(|network| network.state?.ceiling)
+                .map(PolicyShown::from),
+            secrets: view.secrets,
             enforced: view.enforced,
             missing: view.missing,
             metadata: view.metadata,

@@ -2,6 +2,7 @@
 
 mod create;
 mod list;
+mod set;
 mod topup;
 
 use crate::cli::{AccountAction, AccountArgs};
@@ -16,6 +17,10 @@ pub(super) fn run(arguments: AccountArgs, environment: &Environment) -> Result<u
             create::run(&AdminSettings::resolve(admin, environment)?, create)
         }
         AccountAction::List(list) => list::run(&AdminSettings::resolve(list.admin, environment)?),
+        AccountAction::Set(mut set) => {
+            let admin = std::mem::take(&mut set.admin);
+            set::run(&AdminSettings::resolve(admin, environment)?, &set)
+        }
         AccountAction::Topup(mut topup) => {
             let admin = std::mem::take(&mut topup.admin);
             topup::run(&AdminSettings::resolve(admin, environment)?, topup)

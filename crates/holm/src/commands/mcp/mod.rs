@@ -21,11 +21,15 @@ use crate::settings::{McpEngine, McpSettings};
 pub(super) fn run(settings: McpSettings) -> Result<u8, Failure> {
     host::start_log(&settings.host, settings.log_colours)?;
     match settings.engine {
-        McpEngine::Remote(service) => host::block_on(remote::serve(*service, settings.template)),
+        McpEngine::Remote(service) => {
+            host::block_on(remote::serve(*service, settings.template, settings.network))
+        }
         McpEngine::Embedded(count) => {
             let mut engine = EngineSettings::default();
             engine.max_sandboxes = count.unwrap_or(engine.max_sandboxes);
+            engine.network = settings.network.unwrap_or(engine.network);
             let driver = host::driver(&settings.host, &engine, Lifetime::Owner, Vec::new())?;
+            engine.uplink = Some(host::uplink(settings.uplink)?);
             host::block_on(serve(driver, engine, settings.template))
         }
     }

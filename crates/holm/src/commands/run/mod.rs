@@ -52,6 +52,9 @@ fn in_sandbox(settings: RunSettings) -> Result<u8, Failure> {
         let mut signals = Signals::catch()
             .map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
         let driver = launching.ready().map_err(|error| host::driver_failure(&error))?;
+        // Its thread comes after the launcher, which was forked from one.
+        let uplink = Some(host::uplink(settings.uplink.clone())?);
+        let engine_settings = EngineSettings { uplink, ..engine_settings };
         let engine = Engine::new(std::sync::Arc::new(driver), engine_settings);
         let result = create_and_follow(&engine, &settings, &mut signals).await;
         // The launcher frees the disk and removes its own directories after we are gone.
@@ -95,6 +98,7 @@ fn sandbox(settings: &RunSettings) -> CreateSandbox {
     CreateSandbox {
         template: settings.template.clone(),
         size: settings.size.clone(),
+        network: settings.network.clone(),
         workdir: settings.workdir.clone(),
         mounts: mounts
             .map(|(host, inside)| MountRo { host: host.clone(), inside: inside.clone() })

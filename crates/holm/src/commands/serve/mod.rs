@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal as _};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use holm_engine::{Engine, EngineSettings};
+use holm_engine::{Engine, EngineSettings, UplinkOptions};
 use holm_gateway::http::origin::Origins;
 use holm_gateway::http::tls::Tls;
 use holm_gateway::http::trace::Collect;
@@ -49,10 +49,15 @@ pub(super) fn run(settings: ServeSettings) -> Result<u8, Failure> {
     let engine_settings = EngineSettings {
         node: place.node()?,
         keys: Some(place.keys()?),
+        sealer: Some(place.sealer()?),
         webhooks: settings.webhooks.names(),
         ..settings.engine.clone()
     };
+    // Before the driver: the first template trusts it already.
+    let ca = Some(Arc::new(place.authority()?));
     let driver = isolation::driver(&settings, &engine_settings)?;
+    let uplink = Some(host::uplink(UplinkOptions { ca, ..settings.uplink.clone() })?);
+    let engine_settings = EngineSettings { uplink, ..engine_settings };
     let ground = Ground { place, secret_is_new, driver, engine_settings, listener, apart };
     host::block_on(serve(ground, settings))
 }
@@ -102,6 +107,9 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
     let node = engine_settings.node.to_string();
     let engine = Engine::with_store(Arc::clone(&driver) as _, engine_settings, Arc::clone(&store));
     engine.start().await.map_err(|error| host::engine_failure(&error))?;
+    if let Some(mend) = engine.network_missing() {
+        tracing::warn!("sandboxes have no network: this host gives no egress gate. {mend}");
+    }
     let first_key = match settings.auth {
         Auth::Keys => FirstKey::ensure(&engine, &place, secret_is_new).await?,
         Auth::Token(..) | Auth::None => FirstKey { file: None, made: None },

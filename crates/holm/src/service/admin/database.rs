@@ -7,13 +7,14 @@
 use std::sync::Arc;
 
 use holm_engine::{
-    Account, AccountId, AccountLimits, Engine, EngineSettings, Key, KeyId, Page, PageQuery, Store,
+    Account, AccountId, AccountLimits, Caller, Engine, EngineSettings, Key, KeyId, Page, PageQuery,
+    Store,
 };
 use holm_runtime::{
     BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, Machine, SandboxSpec,
 };
 
-use super::{AccountView, KeyView, MadeKey, NewAccount, NewKey, PaymentView};
+use super::{AccountChange, AccountView, KeyView, MadeKey, NewAccount, NewKey, PaymentView};
 use crate::commands::{data_dir, engine_failure};
 use crate::exit::Failure;
 use crate::service::{self, Place};
@@ -63,7 +64,11 @@ impl Database {
     ) -> Result<Self, Failure> {
         let place = Place::open(&data_dir(host))?;
         let store: Arc<dyn Store> = database.open(&place).await?;
-        let settings = EngineSettings { keys: Some(place.keys()?), ..EngineSettings::service() };
+        let settings = EngineSettings {
+            keys: Some(place.keys()?),
+            sealer: Some(place.sealer()?),
+            ..EngineSettings::service()
+        };
         let driver =
             NoSandboxes(Enforcement { mode: "administration".to_owned(), layers: Vec::new() });
         let engine = Engine::with_store(Arc::new(driver), settings, Arc::clone(&store));
@@ -80,11 +85,32 @@ impl Database {
         let limits = AccountLimits {
             max_sandboxes: new.max_sandboxes,
             max_lifetime: new.max_lifetime,
-            network: None,
+            network: new.network.map(|network| network.to_json()),
         };
         let request = holm_engine::NewAccount { name: new.name, limits };
         let account = self.engine.account_create(request).await.map_err(failure)?;
         Ok(AccountView::of_engine(&account, 0, &self.currency))
+    }
+
+    pub(super) async fn account_change(
+        &self,
+        id: AccountId,
+        change: AccountChange,
+    ) -> Result<AccountView, Failure> {
+        let change = holm_engine::AccountChange {
+            max_sandboxes: change.max_sandboxes,
+            max_lifetime: change.max_lifetime,
+            network: change.network,
+        };
+        let account = self.engine.account_change(id, change).await.map_err(failure)?;
+        let balance = self.engine.account_balance(id).await.map_err(failure)?;
+        Ok(AccountView::of_engine(&account, balance, &self.currency))
+    }
+
+    /// The same engine for what belongs to an account.
+    pub(super) fn of(&self, account: Option<AccountId>) -> Engine {
+        let account = account.unwrap_or(Caller::local().account);
+        self.engine.for_caller(Caller { account, ..Caller::local() })
     }
 
     pub(super) async fn account_list(&self) -> Result<Vec<AccountView>, Failure> {
@@ -157,6 +183,6 @@ async fn all<T>(
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]
-fn failure(error: holm_engine::Error) -> Failure {
+pub(super) fn failure(error: holm_engine::Error) -> Failure {
     engine_failure(&error)
 }

@@ -3,15 +3,17 @@
 
 mod database;
 mod remote;
+mod secret;
 mod view;
 
 use std::time::Duration;
 
-use holm_engine::{AccountId, KeyId, KeyScope};
+use holm_engine::{AccountId, EgressPolicy, KeyId, KeyScope};
 use jiff::Timestamp;
 
 pub use database::Database as AdminDatabase;
 pub use remote::Service as AdminService;
+pub use secret::{NewSecret, SecretView};
 pub use view::{AccountView, KeyView, MadeKey, PaymentView};
 
 use crate::commands::{block_on, start_log};
@@ -27,6 +29,19 @@ pub struct NewAccount {
     pub max_sandboxes: Option<u32>,
     /// Longest life of a sandbox; the same.
     pub max_lifetime: Option<Duration>,
+    /// What its sandboxes may reach at most; the same.
+    pub network: Option<EgressPolicy>,
+}
+
+/// Other limits for an account: what is there changes, to the service's own where nothing is inside.
+#[derive(Debug)]
+pub struct AccountChange {
+    /// Sandboxes at once.
+    pub max_sandboxes: Option<Option<u32>>,
+    /// Longest life of a sandbox.
+    pub max_lifetime: Option<Option<Duration>>,
+    /// What its sandboxes may reach at most.
+    pub network: Option<Option<EgressPolicy>>,
 }
 
 /// A key to make.
@@ -81,6 +96,21 @@ impl Admin {
         match self {
             Self::Database(database) => database.account_create(account).await,
             Self::Service(service) => service.account_create(account).await,
+        }
+    }
+
+    /// Gives an account other limits.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn account_change(
+        &self,
+        account: AccountId,
+        change: AccountChange,
+    ) -> Result<AccountView, Failure> {
+        match self {
+            Self::Database(database) => database.account_change(account, change).await,
+            Self::Service(service) => service.account_change(account, change).await,
         }
     }
 

@@ -7,7 +7,7 @@ use holm_client::{Client, Error, ErrorKind};
 use holm_engine::{AccountId, KeyId};
 
 use super::view::time;
-use super::{AccountView, KeyView, MadeKey, NewAccount, NewKey, PaymentView};
+use super::{AccountChange, AccountView, KeyView, MadeKey, NewAccount, NewKey, PaymentView};
 use crate::exit::Failure;
 use crate::output;
 use crate::settings::{RemoteSettings, money};
@@ -16,7 +16,7 @@ const MINUTE: u64 = 60;
 
 /// A service, and the names under which the user has given its URL and key.
 pub struct Service {
-    rest: Rest,
+    pub(super) rest: Rest,
     url_from: &'static str,
     key_from: &'static str,
 }
@@ -42,10 +42,35 @@ impl Service {
 
     pub(super) async fn account_create(&self, new: NewAccount) -> Result<AccountView, Failure> {
         let max_lifetime_minutes = new.max_lifetime.map(minutes).transpose()?;
-        let NewAccount { name, max_sandboxes, .. } = new;
-        let request = rest::NewAccount { name, max_sandboxes, max_lifetime_minutes };
+        let NewAccount { name, max_sandboxes, network, .. } = new;
+        let network = network.map(|network| network.to_json());
+        let request = rest::NewAccount { name, max_sandboxes, max_lifetime_minutes, network };
         let currency = self.currency().await?;
         let account = self.rest.account_create(&request).await;
+        Ok(AccountView::of_service(account.map_err(|said| self.failure(said))?, &currency))
+    }
+
+    pub(super) async fn account_change(
+        &self,
+        id: AccountId,
+        change: AccountChange,
+    ) -> Result<AccountView, Failure> {
+        let mut fields = rest::AccountChange::new();
+        if let Some(count) = change.max_sandboxes {
+            fields.insert("max_sandboxes".to_owned(), count.into());
+        }
+        if let Some(lifetime) = change.max_lifetime {
+            let minutes = lifetime.map(minutes).transpose()?;
+            fields.insert("max_lifetime_minutes".to_owned(), minutes.into());
+        }
+        if let Some(network) = change.network {
+            let network = network.map(|network| network.to_json());
+            fields.insert("network".to_owned(), network.into());
+        }
+        let currency = self.currency().await?;
+        let changed = self.rest.account_change(&id.to_string(), fields).await;
+        changed.map_err(|said| self.failure(said))?;
+        let account = self.rest.account_get(&id.to_string()).await;
         Ok(AccountView::of_service(account.map_err(|said| self.failure(said))?, &currency))
     }
 
@@ -114,7 +139,7 @@ impl Service {
         self.rest.currency().await.map_err(|said| self.failure(said))
     }
 
-    fn failure(&self, said: Said) -> Failure {
+    pub(super) fn failure(&self, said: Said) -> Failure {
         match said {
             Said::Http(error) => self.broken(&error),
             Said::Refused { status, kind, message } => self.refused(status, &kind, message),

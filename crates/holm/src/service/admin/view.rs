@@ -20,6 +20,8 @@ pub struct AccountView {
     max_sandboxes: Option<u32>,
     /// The same.
     max_lifetime_seconds: Option<u64>,
+    /// What its sandboxes may reach at most; the same.
+    network: Option<serde_json::Value>,
     disabled: bool,
 }
 
@@ -77,6 +79,7 @@ impl AccountView {
             currency: currency.to_owned(),
             max_sandboxes: account.limits.max_sandboxes,
             max_lifetime_seconds: account.limits.max_lifetime.map(|time| time.as_secs()),
+            network: account.limits.network.clone(),
             disabled: account.disabled_at.is_some(),
         }
     }
@@ -90,6 +93,7 @@ impl AccountView {
             currency: currency.to_owned(),
             max_sandboxes: account.max_sandboxes,
             max_lifetime_seconds: account.max_lifetime_minutes.map(|time| time.saturating_mul(60)),
+            network: account.network,
             disabled: account.disabled_at.is_some(),
         }
     }
@@ -191,6 +195,6 @@ pub(super) fn time(moment: Timestamp) -> String {
 }
 
 /// The same without its zone, which is always UTC.
-fn for_table(time: &str) -> String {
+pub(super) fn for_table(time: &str) -> String {
     time.trim_end_matches('Z').to_owned()
 }

@@ -192,7 +192,8 @@ fn case_66_failing_creates_leave_nothing(home: &Home) {
         (json!({"size": "gigantic"}), 400, "invalid_request"),
         (json!({"memory_mb": 100_000_000}), 400, "invalid_request"),
         (json!({"cpu": 1000}), 400, "invalid_request"),
-        (json!({"network": "open"}), 400, "invalid_request"),
+        (json!({"network": "closed"}), 400, "invalid_request"),
+        (json!({"network": {"mode": "open", "allow": ["a.example"]}}), 400, "invalid_request"),
         (json!({"timeout_minutes": 1441}), 400, "invalid_request"),
     ] {
         error_is(&create(&serve, &body), status, name);

@@ -31,7 +31,8 @@ const OWN: &str = "io.modelcontextprotocol/";
 pub struct Remote {
     shared: Arc<Shared>,
     agreed: Agreed,
-    template: Option<String>,
+    /// What `create_sandbox` gets where it says nothing.
+    defaults: Vec<(&'static str, Value)>,
     /// Tools that use a sandbox, and take the default where none is named.
     in_sandboxes: HashSet<String>,
     /// Resolves when the last call was taken.
@@ -45,12 +46,13 @@ struct Shared {
 }
 
 impl Remote {
-    /// A client of `endpoint`. `template` is what `create_sandbox` gets where it names none.
+    /// A client of `endpoint`. `defaults` are arguments that `create_sandbox` gets where it has none
+    /// of that name.
     pub fn new(
         endpoint: Arc<Endpoint>,
         key_variable: &'static str,
         url_variable: &'static str,
-        template: Option<String>,
+        defaults: Vec<(&'static str, Value)>,
     ) -> Arc<Self> {
         let server = Server::new();
         let takes_sandbox =
@@ -63,7 +65,7 @@ impl Remote {
         Arc::new(Self {
             shared: Arc::new(Shared { endpoint, server, names }),
             agreed: Agreed::new(Revision::R2024_11_05),
-            template,
+            defaults,
             in_sandboxes,
             last: Mutex::default(),
         })
@@ -76,12 +78,11 @@ impl Remote {
         let names_one =
             arguments.and_then(|all| all.get("sandbox_id")).is_some_and(|id| !id.is_null());
         let uses_default = self.in_sandboxes.contains(tool) && !names_one;
-        if tool == "create_sandbox"
-            && let Some(template) = &self.template
-            && !arguments.is_some_and(|all| all.contains_key("template"))
-        {
+        if tool == "create_sandbox" && !self.defaults.is_empty() {
             let mut arguments = arguments.cloned().unwrap_or_default();
-            arguments.insert("template".to_owned(), template.as_str().into());
+            for (name, value) in &self.defaults {
+                arguments.entry(*name).or_insert_with(|| value.clone());
+            }
             params.insert("arguments".to_owned(), arguments.into());
         }
         let token = params.get_mut("_meta").and_then(Value::as_object_mut).and_then(|meta| {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use holm_client::mcp::Endpoint;
 use holm_client::{Client, Method, Repeat, Request};
+use holm_engine::EgressPolicy;
 use holm_gateway::mcp;
 use holm_gateway::mcp::dispatch::MAX_CALLS;
 use serde_json::Value;
@@ -25,6 +26,7 @@ const CARD_TIME: Duration = Duration::from_secs(5);
 pub(super) async fn serve(
     settings: RemoteSettings,
     template: Option<String>,
+    network: Option<EgressPolicy>,
 ) -> Result<u8, Failure> {
     let shutdown = super::shutdown()?;
     let RemoteSettings { options, key_from, url_from } = settings;
@@ -40,7 +42,10 @@ pub(super) async fn serve(
         );
     }
     let endpoint = Endpoint::new(client, "holm mcp", env!("CARGO_PKG_VERSION"));
-    let backend = backend::Remote::new(endpoint, key_from, url_from, template);
+    let template = template.map(|template| ("template", template.into()));
+    let network = network.map(|network| ("network", network.to_json()));
+    let defaults = template.into_iter().chain(network).collect();
+    let backend = backend::Remote::new(endpoint, key_from, url_from, defaults);
     let (input, output) = (stdio::Input::new(), stdio::Output::new());
     super::code(mcp::serve_backend(backend, shutdown, MAX_CALLS, input, output).await)
 }

@@ -1,0 +1,74 @@
+//! Attaching a sandbox's gate: a step of its create, and the first thing when it is taken over, so
+//! that nothing is ever open in between.
+
+use holm_gate::{EgressPolicy, Gate, GateError, Sockets};
+use holm_runtime::DriverError;
+
+use super::unavailable;
+use crate::create::Build;
+use crate::sandbox::Sandbox;
+use crate::{Engine, Error, driver_error};
+
+/// A gate that was not attached.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unattached {
+    #[error("{}", .0.internal)]
+    Driver(DriverError),
+    #[error(transparent)]
+    Gate(#[from] GateError),
+    #[error("the sandbox has no machine")]
+    NoMachine,
+}
+
+impl Engine {
+    /// Attaches the sandbox's gate. False where this host has none for it.
+    pub(super) async fn network_attach(&self, sandbox: &Sandbox) -> Result<bool, Unattached> {
+        let Some(uplink) = &self.inner.settings.uplink else { return Ok(false) };
+        let machine = sandbox.machine().ok_or(Unattached::NoMachine)?;
+        let sockets = machine.gate_sockets().await.map_err(Unattached::Driver)?;
+        let Some(sockets) = sockets else { return Ok(false) };
+        let sockets = Sockets { tcp: sockets.tcp, dns: sockets.dns };
+        sandbox.link.attach(|policies| Gate::start(uplink, sockets, policies))?;
+        self.secrets_attach(sandbox).await;
+        Ok(true)
+    }
+
+    /// The same for a sandbox that is taken over. One that cannot be attached now reaches nothing,
+    /// and the sweep tries again.
+    pub(crate) async fn network_attach_again(&self, sandbox: &Sandbox) {
+        let id = sandbox.id;
+        match self.network_attach(sandbox).await {
+            Ok(true) => tracing::info!(%id, "its network is attached again"),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(%id, %error, "it reaches nothing for now; the sweep tries again");
+            }
+        }
+    }
+}
+
+impl Build {
+    /// The step `network`.
+    pub(crate) async fn network(&mut self) -> Result<(), Error> {
+        let attached = self.engine.network_attach(&self.sandbox).await;
+        let attached = attached.map_err(|error| match error {
+            Unattached::Driver(error) => driver_error::from_driver(error),
+            other => Error::internal("network", &other),
+        })?;
+        if !attached && !self.asks_for_nothing() {
+            // The host seemed to give one.
+            return Err(unavailable("Run `holm doctor`; it says what is missing."));
+        }
+        Ok(())
+    }
+
+    fn asks_for_nothing(&self) -> bool {
+        super::recorded(&self.sandbox.live().record.network) == EgressPolicy::none()
+    }
+
+    /// Its undo.
+    pub(crate) async fn network_close(&mut self) -> Result<(), Error> {
+        self.sandbox.link.close(&self.engine.inner.counts.links);
+        Ok(())
+    }
+}
