@@ -44,8 +44,8 @@ pub(crate) struct Exposures {
 #[derive(Debug)]
 struct Exposed {
     port: Port,
-    /// True once nobody may go on with what was opened by it.
-    over: watch::Sender<bool>,
+    /// True once nobody may go on with what was opened by it, or before by other options.
+    over: Arc<watch::Sender<bool>>,
 }
 
 impl Exposures {
@@ -60,12 +60,15 @@ impl Exposures {
 
     fn put(&self, port: Port) {
         let before = self.get(port.port);
-        let exposed = Arc::new(Exposed { port, over: watch::Sender::new(false) });
-        let closed = !exposed.port.public;
-        self.lock().insert(exposed.port.port, exposed);
         // Who looked only because everybody might may not go on.
-        if let Some(before) = before.filter(|before| before.port.public && closed) {
-            before.over.send_replace(true);
+        let (going_on, ending): (Option<_>, Option<_>) = match before {
+            Some(before) if before.port.public && !port.public => (None, Some(before)),
+            before => (before.map(|before| Arc::clone(&before.over)), None),
+        };
+        let exposed = Arc::new(Exposed { port, over: going_on.unwrap_or_default() });
+        self.lock().insert(exposed.port.port, exposed);
+        if let Some(ending) = ending {
+            ending.over.send_replace(true);
         }
     }
 
@@ -345,5 +348,30 @@ impl Preview {
                 tracing::debug!(id = %this.sandbox.id, %error, "traffic did not extend a lease");
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unexposing_ends_what_was_opened_under_earlier_options_too() {
+        let sandbox_id = SandboxId::random().expect("random bytes");
+        let (exposures, created_at) = (Exposures::default(), Timestamp::now());
+        let put = |public, extend_lease| {
+            exposures.put(Port { sandbox_id, port: 80, public, extend_lease, created_at });
+            exposures.get(80).expect("is there")
+        };
+        let is_over = |exposed: &Exposed| *exposed.over.borrow();
+        let private = put(false, false);
+        let (public, extending) = (put(true, false), put(true, true));
+        assert!(![&private, &public, &extending].into_iter().any(|one| is_over(one)));
+        // Closed: all who came while it was public go.
+        let closed = put(false, true);
+        assert!(is_over(&public) && is_over(&extending) && !is_over(&closed));
+        let again = put(true, true);
+        exposures.remove(80);
+        assert!(is_over(&closed) && is_over(&again));
     }
 }
