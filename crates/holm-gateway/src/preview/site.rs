@@ -117,6 +117,31 @@ pub enum Stage {
 /// A place for one request; given back when this is dropped.
 pub struct Place(#[allow(dead_code, reason = "held, not read")] (Places, Places));
 
+/// All places.
+struct Room {
+    of_sandboxes: Shares<SandboxId>,
+    of_accounts: Shares<AccountId>,
+    wait: Duration,
+}
+
+impl Room {
+    fn new(limits: &Limits) -> Self {
+        Self {
+            // Only accounts' places count in all: whoever has one of a sandbox and waits for one of
+            // its account is in the way of that sandbox alone.
+            of_sandboxes: Shares::new(u32::MAX, limits.each_sandbox),
+            of_accounts: Shares::new(limits.all, limits.each_account),
+            wait: limits.wait,
+        }
+    }
+
+    async fn take(&self, sandbox: SandboxId, account: AccountId) -> Option<Place> {
+        let own = self.of_sandboxes.take(sandbox, 1, self.wait).await?;
+        let accounts = self.of_accounts.take(account, 1, self.wait).await?;
+        Some(Place((own, accounts)))
+    }
+}
+
 /// All previews of a process.
 pub struct Previews {
     pub(super) engine: Engine,
@@ -124,8 +149,7 @@ pub struct Previews {
     base: OnceCell<Base>,
     pub(super) signer: Signer,
     pub(super) pool: Pool,
-    of_sandboxes: Shares<SandboxId>,
-    of_accounts: Shares<AccountId>,
+    room: Room,
     pub(super) stage: watch::Sender<Stage>,
 }
 
@@ -162,8 +186,7 @@ impl Previews {
             base,
             signer: Signer::new(engine.secret_for("previews").ok()),
             pool: Pool::default(),
-            of_sandboxes: Shares::new(limits.all, limits.each_sandbox),
-            of_accounts: Shares::new(limits.all, limits.each_account),
+            room: Room::new(limits),
             stage: watch::Sender::new(Stage::Serving),
             engine,
             options,
@@ -258,9 +281,31 @@ impl Previews {
 
     /// The same for whatever else leads to a port.
     pub async fn place_for(&self, sandbox: SandboxId, account: AccountId) -> Option<Place> {
-        let wait = self.limits().wait;
-        let own = self.of_sandboxes.take(sandbox, 1, wait).await?;
-        let accounts = self.of_accounts.take(account, 1, wait).await?;
-        Some(Place((own, accounts)))
+        self.room.take(sandbox, account).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_a_place_of_its_account_is_in_no_other_accounts_way() {
+        let limits = Limits { each_sandbox: 1, each_account: 2, all: 4, ..Limits::default() };
+        let room = Arc::new(Room::new(&limits));
+        let sandbox = || SandboxId::random().expect("random bytes");
+        let account = || AccountId::random().expect("random bytes");
+        let (crowded, other) = (account(), account());
+        let held = (room.take(sandbox(), crowded).await, room.take(sandbox(), crowded).await);
+        assert!(held.0.is_some() && held.1.is_some());
+        for id in std::iter::repeat_with(sandbox).take(8) {
+            let room = Arc::clone(&room);
+            tokio::spawn(async move { room.take(id, crowded).await });
+        }
+        tokio::task::yield_now().await;
+        let taken = timeout(limits.wait / 2, room.take(sandbox(), other)).await;
+        assert!(taken.is_ok_and(|place| place.is_some()));
     }
 }

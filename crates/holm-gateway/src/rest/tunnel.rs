@@ -75,6 +75,8 @@ async fn open(call: Call<SandboxId, TunnelQuery, Nothing>) -> Result<Switched, F
         )));
     };
     let port = u16::try_from(call.query.port.0).unwrap_or(u16::MAX);
+    // Who may not come in takes no place of it.
+    call.engine.sandbox_get(&call.id).await?;
     let previews = call.surroundings.previews;
     let place = previews.place_for(call.id, call.engine.caller().account).await;
     let Some(place) = place else {
