@@ -2,7 +2,7 @@
 //! one. Many servers close an idle connection after 5 seconds, so none is used that is older.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use holm_engine::{NotConnected, Preview, SandboxId};
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
+use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 /// A request's body on its way to a program.
@@ -35,27 +36,42 @@ pub struct Pool(Arc<Mutex<Idle>>);
 
 #[derive(Default)]
 struct Idle {
-    all: HashMap<Key, Vec<(Instant, SendRequest<Outgoing>)>>,
+    all: HashMap<Key, Vec<(Instant, Line)>>,
     count: usize,
     is_swept: bool,
+}
+
+/// A connection. It ends when this is dropped, whatever is on its way by it.
+pub struct Line {
+    /// Where requests go in.
+    pub sender: SendRequest<Outgoing>,
+    task: AbortHandle,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 /// A connection for one request.
 pub struct Lent {
     /// It.
-    pub sender: SendRequest<Outgoing>,
+    pub line: Line,
     /// Whether it has served before, so that the program may have closed it meanwhile.
     pub used: bool,
+    /// Alive while the request's body is on its way.
+    pub body: Weak<()>,
     key: Key,
     pool: Pool,
 }
 
 impl Lent {
-    /// The answer was read to its end.
+    /// The answer was read to its end. A body that is still on its way then goes no further: nobody
+    /// counts it any more, and the program has said what it had to say.
     pub fn give_back(self) {
-        if !self.sender.is_closed() {
-            let pool = self.pool.clone();
-            pool.put(self.key, self.sender);
+        if !self.line.sender.is_closed() && self.body.strong_count() == 0 {
+            self.pool.put(self.key, self.line);
         }
     }
 }
@@ -77,9 +93,9 @@ impl Pool {
     /// See [`NotConnected`].
     pub async fn get(&self, preview: &Preview) -> Result<Lent, NotConnected> {
         let key = key(preview);
-        while let Some(mut sender) = self.take(key) {
-            if let Ok(Ok(())) = timeout(READY, sender.ready()).await {
-                return Ok(Lent { sender, used: true, key, pool: self.clone() });
+        while let Some(mut line) = self.take(key) {
+            if let Ok(Ok(())) = timeout(READY, line.sender.ready()).await {
+                return Ok(Lent { line, used: true, body: Weak::new(), key, pool: self.clone() });
             }
         }
         self.fresh(preview).await
@@ -95,14 +111,16 @@ impl Pool {
         builder.max_buf_size(READ).max_headers(HEADERS);
         let made = builder.handshake(TokioIo::new(tunnel)).await;
         let (sender, connection) = made.map_err(|_| NotConnected::Unreachable)?;
-        tokio::spawn(async move {
-            // Whoever waits for the answer sees an error too. It ends with its sender.
+        let task = tokio::spawn(async move {
+            // Whoever waits for the answer sees an error too.
             let _ = connection.with_upgrades().await;
         });
-        Ok(Lent { sender, used: false, key: key(preview), pool: self.clone() })
+        let line = Line { sender, task: task.abort_handle() };
+        let (body, key) = (Weak::new(), key(preview));
+        Ok(Lent { line, used: false, body, key, pool: self.clone() })
     }
 
-    fn take(&self, key: Key) -> Option<SendRequest<Outgoing>> {
+    fn take(&self, key: Key) -> Option<Line> {
         let mut idle = self.lock();
         let of_port = idle.all.get_mut(&key)?;
         // The one that served last: it is the least likely to be closed.
@@ -110,14 +128,14 @@ impl Pool {
         if of_port.is_empty() {
             idle.all.remove(&key);
         }
-        let (since, sender) = found?;
+        let (since, line) = found?;
         idle.count -= 1;
-        let is_good = since.elapsed() < IDLE && !sender.is_closed();
+        let is_good = since.elapsed() < IDLE && !line.sender.is_closed();
         drop(idle);
-        if is_good { Some(sender) } else { self.take(key) }
+        if is_good { Some(line) } else { self.take(key) }
     }
 
-    fn put(&self, key: Key, sender: SendRequest<Outgoing>) {
+    fn put(&self, key: Key, line: Line) {
         let mut idle = self.lock();
         if idle.count >= ALL {
             return;
@@ -126,7 +144,7 @@ impl Pool {
         if of_port.len() >= EACH {
             return;
         }
-        of_port.push((Instant::now(), sender));
+        of_port.push((Instant::now(), line));
         idle.count += 1;
         if !std::mem::replace(&mut idle.is_swept, true) {
             tokio::spawn(sweep(self.clone()));
@@ -141,7 +159,7 @@ async fn sweep(pool: Pool) {
         let mut idle = pool.lock();
         let mut count = 0;
         idle.all.retain(|_, of_port| {
-            of_port.retain(|(since, sender)| since.elapsed() < IDLE && !sender.is_closed());
+            of_port.retain(|(since, line)| since.elapsed() < IDLE && !line.sender.is_closed());
             count += of_port.len();
             !of_port.is_empty()
         });

@@ -2,6 +2,7 @@
 //! read as one good answer goes on, and how long it is is written anew.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use holm_engine::{NotConnected, Preview};
@@ -120,9 +121,13 @@ impl Previews {
         let again = (lent.used && repeatable && empty).then(|| head.clone());
         let outgoing: Outgoing = match empty {
             true => nothing(),
-            false => Upload::new(body, preview.clone(), activity.clone()).boxed_unsync(),
+            false => {
+                let on_its_way = Arc::new(());
+                lent.body = Arc::downgrade(&on_its_way);
+                Upload::new(body, preview.clone(), activity.clone(), on_its_way).boxed_unsync()
+            }
         };
-        let sent = lent.sender.try_send_request(Request::from_parts(head, outgoing));
+        let sent = lent.line.sender.try_send_request(Request::from_parts(head, outgoing));
         let sent = tokio::select! {
             sent = sent => sent,
             () = activity.silent_for(self.limits().answer) => return Err(Failed::Slow),
@@ -136,9 +141,11 @@ impl Previews {
                 _ => return Err(Failed::Broken),
             },
         };
+        let body = std::mem::take(&mut lent.body);
         let mut lent = self.pool.fresh(preview).await.map_err(Failed::NotConnected)?;
+        lent.body = body;
         tokio::select! {
-            sent = lent.sender.send_request(request) => match sent {
+            sent = lent.line.sender.send_request(request) => match sent {
                 Ok(response) => Ok((response, lent)),
                 Err(_) => Err(Failed::Broken),
             },

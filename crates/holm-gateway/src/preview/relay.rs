@@ -15,6 +15,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::pool::Lent;
 use super::site::{Place, Stage};
+use super::{request, response};
 
 /// When bytes last came, of several streams together.
 #[derive(Debug, Clone)]
@@ -59,13 +60,14 @@ pub struct Upload {
     body: Incoming,
     preview: Preview,
     activity: Activity,
+    _on_its_way: Arc<()>,
 }
 
 impl Upload {
-    /// The body of a request.
+    /// The body of a request. `on_its_way` lives as long.
     #[must_use]
-    pub fn new(body: Incoming, preview: Preview, activity: Activity) -> Self {
-        Self { body, preview, activity }
+    pub fn new(body: Incoming, preview: Preview, activity: Activity, on_its_way: Arc<()>) -> Self {
+        Self { body, preview, activity, _on_its_way: on_its_way }
     }
 }
 
@@ -77,9 +79,14 @@ impl Body for Upload {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        let mut frame = ready!(Pin::new(&mut self.body).poll_frame(context));
         self.activity.note();
         self.preview.traffic();
+        if let Some(Ok(frame)) = &mut frame
+            && let Some(trailers) = frame.trailers_mut()
+        {
+            request::trailers_for_program(trailers);
+        }
         Poll::Ready(frame)
     }
 
@@ -139,13 +146,18 @@ impl Body for Answer {
         if self.end.as_mut().poll(context).is_ready() {
             return Poll::Ready(Some(Err(io::Error::other("the preview has ended"))));
         }
-        let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
+        let Poll::Ready(mut frame) = Pin::new(&mut self.body).poll_frame(context) else {
             ready!(self.timer.as_mut().poll(context));
             return Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())));
         };
         let next = Instant::now() + self.idle;
         self.timer.as_mut().reset(next);
         self.preview.traffic();
+        if let Some(Ok(frame)) = &mut frame
+            && let Some(trailers) = frame.trailers_mut()
+        {
+            response::trailers_for_visitor(trailers);
+        }
         if frame.is_none() || self.body.is_end_stream() {
             self.give_back();
         }

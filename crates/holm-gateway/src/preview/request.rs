@@ -54,6 +54,24 @@ pub fn remove_hops(headers: &mut HeaderMap) {
     }
 }
 
+/// Whether only this proxy says it. Programs that have headers as variables (CGI, WSGI) cannot tell
+/// `_` from `-`, so neither counts here.
+fn is_ours(name: &HeaderName) -> bool {
+    let plain = name.as_str().replace('_', "-");
+    OF_PROXIES.contains(&&*plain)
+        || PREFIXES.iter().any(|prefix| plain.starts_with(prefix))
+        || HOP.iter().any(|hop| *hop == plain && *hop != name.as_str())
+}
+
+/// The trailers for the program: some add them to the headers.
+pub fn trailers_for_program(trailers: &mut HeaderMap) {
+    remove_hops(trailers);
+    let names: Vec<HeaderName> = trailers.keys().filter(|name| is_ours(name)).cloned().collect();
+    for name in names {
+        trailers.remove(name);
+    }
+}
+
 /// The headers for the program. `is_credential` knows what is holm's.
 pub fn for_program(
     headers: &mut HeaderMap,
@@ -67,10 +85,6 @@ pub fn for_program(
     remove_hops(headers);
     // This server answers it, when the program begins to read.
     headers.remove(header::EXPECT);
-    let is_ours = |name: &HeaderName| {
-        OF_PROXIES.contains(&name.as_str())
-            || PREFIXES.iter().any(|prefix| name.as_str().starts_with(prefix))
-    };
     let holds_ours = |value: &HeaderValue| {
         let text = String::from_utf8_lossy(value.as_bytes());
         is_credential(&text) || basic(&text).is_some_and(|text| is_credential(&text))
@@ -219,8 +233,26 @@ mod tests {
                 ("x-forwarded-prefix", "/x"),
                 ("x-real-ip", "10.0.0.1"),
                 ("forwarded", "for=10.0.0.1"),
+                // The same to programs that have headers as variables.
+                ("x_forwarded_for", "10.0.0.1"),
+                ("x-forwarded_proto", "gopher"),
+                ("x_real_ip", "10.0.0.1"),
+                ("x_holm_else", "t"),
+                ("transfer_encoding", "chunked"),
             ],
             &[],
         );
+        check(&[("x_own", "1")], &[("x_own", "1")]);
+    }
+
+    #[test]
+    fn trailers_say_no_more_than_headers_may() {
+        let mut trailers = HeaderMap::new();
+        for name in ["x-forwarded-for", "x_real_ip", "via", "x-holm-a", "upgrade", "x-sum"] {
+            trailers.insert(HeaderName::from_static(name), HeaderValue::from_static("1"));
+        }
+        trailers_for_program(&mut trailers);
+        let left: Vec<&str> = trailers.keys().map(HeaderName::as_str).collect();
+        assert_eq!(left, ["x-sum"]);
     }
 }

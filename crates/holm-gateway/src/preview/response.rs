@@ -12,25 +12,42 @@ const OF_THE_SERVICE: [&str; 6] =
     ["alt-svc", "expect-ct", "public-key-pins", "set-cookie2", "strict-transport-security", "via"];
 /// What proxies in front take for orders: to send a file of theirs, or to ask somewhere else.
 const ORDERS: [&str; 4] = ["x-accel-", "x-lighttpd-send", "x-reproxy-", "x-sendfile"];
+/// What proxies in front obey before `Cache-Control` (RFC 9213 and older): they would keep private
+/// answers for everybody.
+const KEEPING: [&str; 3] = ["cdn-cache-control", "edge-control", "surrogate-control"];
 /// The one of them that is only about haste, which event streams need.
 const HASTE: &str = "x-accel-buffering";
 /// What `Clear-Site-Data` may clear. Cookies would be those of the whole domain.
 const CLEARED: [&str; 2] = ["\"cache\"", "\"storage\""];
 
-/// The headers for a visitor of a preview.
-pub fn for_visitor(headers: &mut HeaderMap, is_public: bool) {
+/// What a program does not say.
+fn is_not_theirs(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    OF_THE_SERVICE.contains(&name)
+        || name.starts_with("x-holm-")
+        || KEEPING.iter().any(|keeping| name.ends_with(keeping))
+        || (name != HASTE && ORDERS.iter().any(|order| name.starts_with(order)))
+}
+
+fn remove_not_theirs(headers: &mut HeaderMap) {
     remove_hops(headers);
-    let is_not_theirs = |name: &HeaderName| {
-        let name = name.as_str();
-        OF_THE_SERVICE.contains(&name)
-            || name.starts_with("x-holm-")
-            || (name != HASTE && ORDERS.iter().any(|order| name.starts_with(order)))
-    };
     let names: Vec<HeaderName> =
         headers.keys().filter(|name| is_not_theirs(name)).cloned().collect();
     for name in names {
         headers.remove(name);
     }
+}
+
+/// The trailers for a visitor: some fronts add them to the headers.
+pub fn trailers_for_visitor(trailers: &mut HeaderMap) {
+    remove_not_theirs(trailers);
+    trailers.remove(header::SET_COOKIE);
+    trailers.remove("clear-site-data");
+}
+
+/// The headers for a visitor of a preview.
+pub fn for_visitor(headers: &mut HeaderMap, is_public: bool) {
+    remove_not_theirs(headers);
     clear_less(headers);
     keep_cookies_home(headers);
     // Otherwise two previews of one domain could agree (`document.domain`) to be of one origin.
@@ -112,6 +129,8 @@ mod tests {
             &[("x-accel-redirect", "/etc"), ("x-sendfile", "/etc"), ("x-holm-a", "b")],
             &[],
         );
+        check(true, &[("cdn-cache-control", "public"), ("a-cdn-cache-control", "public")], &[]);
+        check(false, &[("surrogate-control", "max-age=9")], &[("cache-control", "private")]);
         check(true, &[("x-accel-buffering", "no")], &[("x-accel-buffering", "no")]);
         check(true, &[("connection", "x-foo"), ("x-foo", "1"), ("keep-alive", "1")], &[]);
         check(true, &[("clear-site-data", "\"*\"")], &[]);
@@ -137,6 +156,17 @@ mod tests {
         check("a=domain=x; Secure", Some("a=domain=x; Secure"));
         check("holm-preview=x; Path=/", None);
         check(" __Host-holm-preview =x", None);
+    }
+
+    #[test]
+    fn trailers_say_no_more_than_headers_may() {
+        let mut trailers = HeaderMap::new();
+        for name in ["set-cookie", "clear-site-data", "x-accel-redirect", "alt-svc", "x-sum"] {
+            trailers.insert(HeaderName::from_static(name), HeaderValue::from_static("1"));
+        }
+        trailers_for_visitor(&mut trailers);
+        let left: Vec<&str> = trailers.keys().map(HeaderName::as_str).collect();
+        assert_eq!(left, ["x-sum"]);
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl Previews {
                 Ok(lent) => lent,
                 Err(why) => return Err(proxy::no_way(form, why, number)),
             };
-            match lent.sender.send_request(Request::from_parts(head, proxy::nothing())).await {
+            match lent.line.sender.send_request(Request::from_parts(head, proxy::nothing())).await {
                 Ok(response) => Ok((response, lent)),
                 Err(_) => Err(form.broken(number)),
             }
@@ -114,7 +114,7 @@ impl Previews {
         if answered.0.status() != StatusCode::SWITCHING_PROTOCOLS {
             return self.answer(preview, place, answered, false);
         }
-        let (mut answer, _lent) = answered;
+        let (mut answer, lent) = answered;
         if !answer.headers().get(UPGRADE).is_some_and(|other| is_same(other, &protocol)) {
             return form.broken(number);
         }
@@ -122,7 +122,8 @@ impl Previews {
         let end = relay::end(preview.clone(), self.stage.subscribe(), Stage::Refusing);
         let idle = self.limits().idle;
         tokio::spawn(async move {
-            let _place = place;
+            // The connection is taken over by what moves its bytes, and may not end before.
+            let _kept = (place, lent);
             let activity = Activity::default();
             let moving = async {
                 let Ok((visitor, program)) = tokio::try_join!(side, program) else { return };

@@ -10,6 +10,7 @@ use crate::common::{Home, Value, as_root, as_rootless, json, until};
 
 as_root!(
     case_59_an_open_stream_ends_with_its_sandbox,
+    a_body_goes_no_further_than_its_answer,
     case_55_exposed_ports_survive_the_service,
     an_ended_sandbox_says_so,
     traffic_extends_the_lease_where_that_was_asked_for,
@@ -32,6 +33,20 @@ fn case_59_an_open_stream_ends_with_its_sandbox(home: &Home) {
     assert!(socket.rest().is_empty());
     let rest = rest_of(waiting);
     assert!(rest.is_empty() || rest.contains("410") || rest.contains("502"), "{rest}");
+    serve.end();
+}
+
+fn a_body_goes_no_further_than_its_answer(home: &Home) {
+    let serve = home.serve(&[], &[]);
+    let bed = Bed::new(&serve);
+    bed.start(&["8080@127.0.0.1"]);
+    let shown = bed.public(8080);
+    let mut early = shown.open("POST", "/early", &[("transfer-encoding", "chunked")]);
+    read_until(&mut early, "early");
+    // The visitor could go on sending, uncounted and after the port is closed: so the program's
+    // connection ends, though the visitor's body has not.
+    assert_eq!(shown.get("/ended").body, "ended");
+    drop(early);
     serve.end();
 }
 

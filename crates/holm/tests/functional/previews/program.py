@@ -7,6 +7,8 @@ import sys
 import threading
 import time
 
+ended = threading.Event()
+
 
 def read_head(stream):
     lines = []
@@ -116,9 +118,19 @@ def answer(out, stream, method, path, headers, number):
                 digest.update(part)
         whole(out, f"{total} {digest.hexdigest()}")
         return True
+    if route == "/early":
+        # Answers first, then reads until there is no more, which a later request may ask for.
+        whole(out, "early")
+        while stream.read(1):
+            pass
+        ended.set()
+        return False
     for _ in body_of(stream, headers):
         pass
-    if route == "/headers":
+    if route == "/ended":
+        ended.wait()
+        whole(out, "ended")
+    elif route == "/headers":
         whole(out, json.dumps({"line": [method, path], "headers": headers, "number": number}))
     elif route == "/sse":
         out(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n\r\n")
