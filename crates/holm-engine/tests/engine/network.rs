@@ -36,7 +36,7 @@ async fn a_create_gets_what_it_asks_for_else_the_default() {
     for (request, want) in [
         (CreateSandbox::default(), "open"),
         (asking("none"), "none"),
-        (asking("allow:pypi.org:443"), "allow:pypi.org:443"),
+        (asking("allow:api.example.com:443"), "allow:api.example.com:443"),
     ] {
         let view = user.sandbox_create(request).await.unwrap();
         assert_eq!(view.network.to_string(), want);
@@ -58,7 +58,7 @@ async fn without_a_gate_there_is_no_network_and_none_can_be_asked_for() {
     let view = engine.sandbox_create(CreateSandbox::default()).await.unwrap();
     assert_eq!(view.network, EgressPolicy::none());
     assert!(engine.sandbox_create(asking("none")).await.is_ok());
-    for asked in ["open", "allow:pypi.org"] {
+    for asked in ["open", "allow:api.example.com"] {
         let error = engine.sandbox_create(asking(asked)).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::IsolationUnavailable);
         assert!(error.suggestion.contains("network \"none\""), "{}", error.suggestion);

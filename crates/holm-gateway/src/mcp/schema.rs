@@ -96,7 +96,7 @@ pub fn network(description: &str) -> Value {
                 "properties": {
                     "mode": {"type": "string", "enum": ["open", "allow"]},
                     "allow": words(
-                        "For mode allow: names (`pypi.org`, `*.pythonhosted.org`) and networks, \
+                        "For mode allow: names (`api.example.com`, `*.example.org`) and networks, \
                          each also with a port (`:443`).",
                     ),
                     "deny": words("The same forms; what is never to be reached."),

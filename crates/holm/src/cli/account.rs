@@ -107,7 +107,7 @@ pub struct AccountTopupArgs {
 const EXAMPLES: &str = "\
 Examples:
   holm account create ci --max-sandboxes 5
-  holm account set ci --network 'allow:pypi.org,*.pythonhosted.org'
+  holm account set ci --network 'allow:api.example.com,*.example.org'
   holm account topup ci 10 --reference invoice-17
   holm account list --json
   HOLM_API_KEY=$(cat ops.key) holm account list --url https://holm.example.com";

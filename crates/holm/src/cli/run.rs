@@ -62,7 +62,7 @@ Signals:
 Examples:
   holm run -- python3 -c 'print(6*7)'
   holm run --timeout 30s -- python3 -c 'while True: pass'
-  holm run --network allow:pypi.org,*.pythonhosted.org -- pip install requests
+  holm run --network allow:git.example.com -- git clone https://git.example.com/app
   holm run --mount-ro \"$PWD\":/src --workdir /src -- ls -l
   tar c . | holm run -- sh -c 'tar x && ./build.sh >&2 && tar c out' > out.tar
   holm run -- bash                        an interactive shell";

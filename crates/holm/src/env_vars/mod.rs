@@ -97,9 +97,8 @@ pub const NETWORK: EnvVar = EnvVar {
     aliases: &[],
     commands: &["run", "mcp", "serve", "config"],
     flag: Some("--network"),
-    doc: "What sandboxes may reach whose creator says nothing: `none`, `open` (public addresses), \
-          or a list such as `allow:pypi.org,*.pythonhosted.org:443`. Default: `open` where the host \
-          has egress gates, else `none`.",
+    doc: "What sandboxes may reach that say nothing: `none`, `open` (public addresses), or a list such \
+          as `allow:api.example.com,*.example.org:443`. Default: `open` where there are egress gates.",
 };
 
 /// Layers of isolation that a service's sandboxes may lack.

@@ -101,8 +101,8 @@ mod tests {
         check(None, "none");
         check(Some("open"), "open");
         check(
-            Some("allow:pypi.org,*.x.org:443;deny:a.x.org"),
-            "allow:pypi.org,*.x.org:443;deny:a.x.org",
+            Some("allow:api.example.com,*.x.org:443;deny:a.x.org"),
+            "allow:api.example.com,*.x.org:443;deny:a.x.org",
         );
         assert_eq!(asked(None, &Environment::default()).expect("nothing"), None);
         let failure = asked(Some("closed"), &environment).expect_err("no mode");

@@ -52,7 +52,7 @@ fn positive(seconds: f64, text: &str) -> Result<Duration, String> {
 }
 
 /// What a network policy looks like.
-pub(super) const NETWORKS: &str = "write none, open, allow:pypi.org,*.pythonhosted.org:443, or any \
+pub(super) const NETWORKS: &str = "write none, open, allow:api.example.com,*.example.org:443, or any \
     of the last two with ;deny:… behind it";
 
 /// A network policy, given as `name`.

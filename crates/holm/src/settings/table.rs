@@ -132,7 +132,7 @@ settings! {
         none.");
     NETWORK = setting("sandboxes.network", "open", "What sandboxes may reach whose creator says \
         nothing: `none`, `open` (public addresses), or a list such as \
-        `allow:pypi.org,*.pythonhosted.org:443`; `open` and `allow` also with \
+        `allow:api.example.com,*.example.org:443`; `open` and `allow` also with \
         `;deny:*.example.com` behind them.").env(env_vars::NETWORK);
     NETWORK_DENY = setting("network.deny", "", "What no sandbox may reach, whatever was asked \
         for: a list of names, `*.names`, addresses and networks, each also with a port. This host, \
