@@ -121,8 +121,11 @@ impl Build {
     async fn unmake(&mut self) -> Result<(), Error> {
         match self.sandbox.machine() {
             Some(machine) => machine.destroy().await.map_err(driver_error::from_driver),
-            // Not made, or dropped on the way, which leaves nothing.
-            None => Ok(()),
+            // Not made, or dropped on the way: then it may be on its way out.
+            None => {
+                let gone = self.engine.inner.driver.dropped(&self.spec.id).await;
+                gone.map_err(driver_error::from_driver)
+            }
         }
     }
 

@@ -78,6 +78,15 @@ pub trait Driver: Send + Sync + 'static {
     /// See [`DriverError`]. After an error nothing of the sandbox is left on the host.
     fn create(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<Box<dyn Machine>, DriverError>>;
 
+    /// Waits until nothing is left of a sandbox whose create was dropped. Nothing is waited for where
+    /// there is none of that id. Idempotent.
+    ///
+    /// # Errors
+    /// As for [`Machine::destroy`].
+    fn dropped(&self, _id: &str) -> BoxFuture<'_, Result<(), DriverError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// What this host can enforce, as found at start-up. What a sandbox really has is measured
     /// inside it (the guest's `Probe`).
     fn enforcement(&self) -> &Enforcement;

@@ -49,11 +49,6 @@ impl Launcher<'_> {
             let Some(slot) = self.slots.get_mut(&id) else { return };
             slot.retry = false;
             let Some(step) = slot.next_undo() else { break };
-            if step == Step::Record {
-                // Nothing but that is left of it.
-                self.answer_waiters(id);
-            }
-            let Some(slot) = self.slots.get_mut(&id) else { return };
             match undo_one(step, slot, &mut self.host) {
                 Ok(Undone::Yes) => {
                     slot.undone += 1;

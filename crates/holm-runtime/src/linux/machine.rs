@@ -72,18 +72,7 @@ impl Machine for LinuxMachine {
 
     fn destroy(&self) -> BoxFuture<'_, Result<(), DriverError>> {
         Box::pin(async move {
-            let id = self.created.id.clone();
-            let asked = self.shared.ask(|seq| Request::Destroy { seq: Some(seq), id });
-            let answer = match asked {
-                Ok(answer) => answer.await.ok(),
-                Err(_) => None,
-            };
-            match answer {
-                Some(result) => result?,
-                None if self.shared.outlives_owner() => return Err(self.shared.launcher_gone()),
-                // The launcher is gone, and what it left is removed by then.
-                None => self.shared.gone().await,
-            }
+            self.shared.destroyed(self.created.id.clone()).await?;
             self.destroyed.store(true, Ordering::Release);
             self.shared.note_destroyed(&self.created.id);
             Ok(())

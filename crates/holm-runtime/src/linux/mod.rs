@@ -137,6 +137,12 @@ impl Driver for LinuxDriver {
         })
     }
 
+    fn dropped(&self, id: &str) -> BoxFuture<'_, Result<(), DriverError>> {
+        let id = id.to_owned();
+        // Behind the word that the dropped create has sent.
+        Box::pin(async move { self.shared.destroyed(id).await })
+    }
+
     fn enforcement(&self) -> &Enforcement {
         self.enforcement.get_or_init(|| {
             // The newest may be gone again; then one is made to look at.

@@ -149,6 +149,23 @@ impl Shared {
         Ok(receiver)
     }
 
+    /// Has a sandbox removed, and waits until nothing of it is left.
+    pub(super) async fn destroyed(&self, id: String) -> Result<(), DriverError> {
+        let answer = match self.ask(|seq| Request::Destroy { seq: Some(seq), id }) {
+            Ok(answer) => answer.await.ok(),
+            Err(_) => None,
+        };
+        match answer {
+            Some(result) => result,
+            None if self.outlives_owner() => Err(self.launcher_gone()),
+            // The launcher is gone, and what it left is removed by then.
+            None => {
+                self.gone().await;
+                Ok(())
+            }
+        }
+    }
+
     /// Sends a request that is answered; `enter` says to whom. Between two launchers it is kept for
     /// the next one.
     pub(super) fn send(

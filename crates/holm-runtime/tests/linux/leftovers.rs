@@ -117,9 +117,15 @@ fn files(dir: &Path, suffix: &str) -> Vec<String> {
 /// Waits until the guest of a sandbox below that directory answers: where no sandbox is anybody's, it
 /// is a blank that has only its name to get.
 pub fn wait_for_blank(runtime_dir: &Path) {
+    wait_for_blank_besides(runtime_dir, 0);
+}
+
+/// The same where there are so many sandboxes already.
+pub fn wait_for_blank_besides(runtime_dir: &Path, others: usize) {
     let answers =
-        |socket: &String| rig::ask(Path::new(socket), "ping").is_ok_and(|it| it == "pong");
-    wait_until("there is no blank", || files(runtime_dir, ".sock").iter().any(answers));
+        |socket: &&String| rig::ask(Path::new(socket), "ping").is_ok_and(|it| it == "pong");
+    let alive = || files(runtime_dir, ".sock").iter().filter(answers).count();
+    wait_until("there is no blank", || alive() > others);
 }
 
 /// The group of an instance's only sandbox, in the hierarchy whose groups have that file.

@@ -126,7 +126,12 @@ pub fn child(order: &str) -> ! {
     let adopted: Vec<_> =
         rig.driver.left_over().iter().map(|id| rig.driver.adopt(id).unwrap()).collect();
     adopted.iter().for_each(|machine| ping(&**machine));
-    for _ in 0..if fault.is_some_and(|fault| fault.step == Step::Name) { 50 } else { 1 } {
+    // Only a sandbox that was a blank is named later.
+    let named = fault.is_some_and(|fault| fault.step == Step::Name);
+    for _ in 0..if named { 50 } else { 1 } {
+        if named {
+            leftovers::wait_for_blank_besides(&base().join("service-run"), adopted.len());
+        }
         let spec = spec();
         let id = spec.id.clone();
         let machine = rig.create(spec).unwrap();
