@@ -17,7 +17,7 @@ const PATH: &str = "/v1/secrets";
 const ONE: &str = "/v1/secrets/{secret_name}";
 const NAME: &str = "^[A-Za-z_][A-Za-z0-9_]{0,63}$";
 /// What a header can hold.
-const VALUE: &str = "^[\\t\\u0020-\\u007e\\u0080-\\u{10ffff}]+$";
+const VALUE: &str = "^[^\\u0000-\\u0008\\u000a-\\u001f\\u007f]+$";
 
 /// The name of a secret in a path.
 #[derive(Debug)]
