@@ -7,7 +7,19 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod allow;
 mod bed;
+mod breakout;
+mod crash;
+mod live;
+mod names;
 mod policy;
+mod probe;
 mod quiet;
+mod reach;
+mod refuse;
+mod registries;
 mod secrets;
+mod trouble;
+mod upstream;
+mod workflow;

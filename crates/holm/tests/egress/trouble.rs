@@ -81,7 +81,8 @@ fn a_slow_reader_and_a_slow_server(home: &Home, bed: &Bed) {
         (inside.count("connections_open") <= 20).then_some(())
     });
     inside.destroy();
-    until("the servers to have noticed", || (bed.internet.seen.open() == 0).then_some(()));
+    // The slow servers are still asleep, and notice it later.
+    until("the others to have noticed", || (bed.internet.seen.open() <= 20).then_some(()));
     files_are_back(mcp.pid(), before);
     mcp.end(home);
 }
@@ -105,7 +106,7 @@ fn resets_from_both_sides(home: &Home, bed: &Bed) {
     mcp.end(home);
 }
 
-/// In waves, each of which is given back.
+/// In waves, each of which is given back; narrower than the bound of those that are being dialled.
 fn ten_thousand_connections(home: &Home, bed: &Bed) {
     let mcp = home.mcp();
     let inside = Inside::new(&mcp, json!("open"));
@@ -120,10 +121,10 @@ fn ten_thousand_connections(home: &Home, bed: &Bed) {
         assert_eq!(inside.python(&code), "done");
         until("all to be over", || (inside.count("connections_open") == 0).then_some(()));
     };
-    let wide = 500;
-    wave(2, wide);
+    let wide = 200;
+    wave(5, wide);
     let (before, held) = (files(mcp.pid()), resident(mcp.pid()));
-    wave(18, wide);
+    wave(45, wide);
     assert_eq!(inside.count("connections"), 10_000);
     assert_eq!(bed.internet.seen.accepted(), 10_000);
     files_are_back(mcp.pid(), before);
