@@ -8,8 +8,7 @@ mod traces;
 mod webhooks;
 
 pub use admin::{
-    AccountChange, AccountView, Admin, KeyView, NewAccount, NewKey, NewSecret, SecretView,
-    administer,
+    AccountChange, AccountView, Admin, KeyView, NewAccount, NewKey, SecretView, administer,
 };
 pub use database::Database;
 pub use first_key::FirstKey;

@@ -1,10 +1,12 @@
 //! `holm secret set`.
 
+use holm_engine::NewSecret;
+
 use super::value;
 use crate::cli::SecretSetArgs;
 use crate::exit::{self, Failure};
 use crate::output;
-use crate::service::{NewSecret, administer};
+use crate::service::administer;
 use crate::settings::AdminSettings;
 
 pub(super) fn run(settings: &AdminSettings, arguments: SecretSetArgs) -> Result<u8, Failure> {

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 pub use database::Database as AdminDatabase;
 pub use remote::Service as AdminService;
-pub use secret::{NewSecret, SecretView};
+pub use secret::SecretView;
 pub use view::{AccountView, KeyView, MadeKey, PaymentView};
 
 use crate::commands::{block_on, start_log};

@@ -1,27 +1,12 @@
 //! Secrets of accounts: on the database or through the service.
 
 use holm_client::rest;
-use holm_engine::{AccountId, SecretText};
+use holm_engine::{AccountId, NewSecret};
 use serde::Serialize;
 
 use super::view::{for_table, time};
 use super::{Admin, AdminDatabase, AdminService};
 use crate::exit::Failure;
-
-/// A secret to put.
-#[derive(Debug)]
-pub struct NewSecret {
-    /// Its name.
-    pub name: String,
-    /// Its value.
-    pub value: SecretText,
-    /// Where it may be sent.
-    pub hosts: Vec<String>,
-    /// In which headers.
-    pub headers: Vec<String>,
-    /// Also over http.
-    pub allow_plaintext: bool,
-}
 
 /// A secret: never its value.
 #[derive(Debug, Serialize)]
@@ -155,8 +140,6 @@ impl AdminDatabase {
         account: Option<AccountId>,
         new: NewSecret,
     ) -> Result<SecretView, Failure> {
-        let NewSecret { name, value, hosts, headers, allow_plaintext } = new;
-        let new = holm_engine::NewSecret { name, value, hosts, headers, allow_plaintext };
         let put = self.of(account).secret_put(new).await;
         put.map(|(view, _)| view.into()).map_err(super::database::failure)
     }
