@@ -199,10 +199,8 @@ impl Engine {
         if limit == 0 || limit > PAGE_MAX {
             return Err(Error::invalid(format!("limit must be from 1 to {PAGE_MAX}")));
         }
-        for sandbox in self.inner.registry.all() {
-            if sandbox.account == self.caller.account {
-                self.settle(&sandbox).await?;
-            }
+        for sandbox in self.inner.registry.of(self.caller.account) {
+            self.settle(&sandbox).await?;
         }
         let query = PageQuery { limit, after };
         let listing =

@@ -54,7 +54,8 @@ pub(crate) fn trust(env: &mut BTreeMap<String, String>) {
     }
 }
 
-fn is_identifier(name: &str) -> bool {
+/// True for what every shell takes for the name of a variable; also for an empty text.
+pub(crate) fn is_identifier(name: &str) -> bool {
     let plain = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
     name.bytes().all(plain) && !name.starts_with(|first: char| first.is_ascii_digit())
 }

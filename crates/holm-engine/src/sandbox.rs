@@ -333,4 +333,10 @@ impl Registry {
     pub fn all(&self) -> Vec<Arc<Sandbox>> {
         self.lock().values().cloned().collect()
     }
+
+    /// Those of one account.
+    pub fn of(&self, account: AccountId) -> Vec<Arc<Sandbox>> {
+        let all = self.lock();
+        all.values().filter(|sandbox| sandbox.account == account).cloned().collect()
+    }
 }

@@ -47,40 +47,36 @@ impl Engine {
     pub(crate) async fn network_refresh(&self) {
         let mut accounts = BTreeMap::<AccountId, Vec<Arc<Sandbox>>>::new();
         for sandbox in self.inner.registry.all() {
-            if sandbox.state() == SandboxState::Running {
-                accounts.entry(sandbox.account).or_default().push(sandbox);
-            }
+            accounts.entry(sandbox.account).or_default().push(sandbox);
         }
-        for (account, sandboxes) in accounts {
+        let runs = |sandbox: &Arc<Sandbox>| sandbox.state() == SandboxState::Running;
+        accounts.retain(|_, sandboxes| sandboxes.iter().any(runs));
+        for (account, mut sandboxes) in accounts {
             match self.inner.store.account_get(account).await {
-                Ok(Some(found)) => self.network_ceiling(&found),
+                Ok(Some(found)) => set_ceiling(&found, &sandboxes),
                 Ok(None) => {}
                 Err(error) => {
                     tracing::warn!(%account, internal = error.internal(), "limits are not known");
                 }
             }
-            for sandbox in sandboxes {
+            sandboxes.retain(runs);
+            for sandbox in &sandboxes {
                 if !sandbox.link.is_attached() && self.inner.no_gate().is_none() {
-                    self.network_attach_again(&sandbox).await;
+                    self.network_attach_again(sandbox).await;
                 }
-                if let Err(error) = self.network_settle(&sandbox).await {
+                if let Err(error) = self.network_settle(sandbox).await {
                     let internal = error.internal.as_deref().unwrap_or_default();
                     tracing::warn!(id = %sandbox.id, internal, "its policy is not known yet");
                 }
-                self.traffic_save(&sandbox).await;
+                self.traffic_save(sandbox).await;
             }
-            self.secrets_refresh(account).await;
+            self.secrets_give(account, &sandboxes).await;
         }
     }
 
     /// An account's ceiling, for its sandboxes that run.
     pub(crate) fn network_ceiling(&self, account: &Account) {
-        let ceiling = plan::ceiling(account);
-        for sandbox in self.inner.registry.all() {
-            if sandbox.account == account.id {
-                sandbox.link.set_ceiling(ceiling.clone());
-            }
-        }
+        set_ceiling(account, &self.inner.registry.of(account.id));
     }
 
     /// Finds out which policy is recorded, where that is not known, and puts it in force.
@@ -114,5 +110,12 @@ impl Engine {
                 tracing::warn!(id = %sandbox.id, internal, "its traffic is not written down");
             }
         }
+    }
+}
+
+fn set_ceiling(account: &Account, sandboxes: &[Arc<Sandbox>]) {
+    let ceiling = plan::ceiling(account);
+    for sandbox in sandboxes {
+        sandbox.link.set_ceiling(ceiling.clone());
     }
 }

@@ -1,5 +1,7 @@
 //! Giving gates what they put into requests.
 
+use std::sync::Arc;
+
 use holm_gate::Injection;
 use holm_store::{AccountId, Secret};
 use jiff::Timestamp;
@@ -12,15 +14,16 @@ use crate::{Engine, SandboxState};
 pub(crate) struct Applied(Vec<(String, Timestamp)>);
 
 impl Engine {
-    /// The same for all sandboxes of an account that run, where something has changed.
+    /// Gives all sandboxes of an account that run their secrets, where something has changed.
     pub(crate) async fn secrets_refresh(&self, account: AccountId) {
-        let mut sandboxes = self.inner.registry.all();
-        sandboxes.retain(|sandbox| {
-            sandbox.account == account
-                && sandbox.state() == SandboxState::Running
-                && sandbox.has_secrets()
-        });
-        if sandboxes.is_empty() {
+        let mut sandboxes = self.inner.registry.of(account);
+        sandboxes.retain(|sandbox| sandbox.state() == SandboxState::Running);
+        self.secrets_give(account, &sandboxes).await;
+    }
+
+    /// The same for these, which are all of that account.
+    pub(crate) async fn secrets_give(&self, account: AccountId, sandboxes: &[Arc<Sandbox>]) {
+        if !sandboxes.iter().any(|sandbox| sandbox.has_secrets()) {
             return;
         }
         let secrets = match self.inner.store.secret_list(account).await {
@@ -30,8 +33,8 @@ impl Engine {
                 return;
             }
         };
-        for sandbox in sandboxes {
-            self.secrets_apply(&sandbox, &secrets);
+        for sandbox in sandboxes.iter().filter(|sandbox| sandbox.has_secrets()) {
+            self.secrets_apply(sandbox, &secrets);
         }
     }
 

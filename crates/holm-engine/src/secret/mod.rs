@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use crate::text::shorten;
-use crate::{Engine, Error, ErrorKind};
+use crate::{Engine, Error, ErrorKind, env};
 
 /// Secrets of one account at most.
 const MAX: u32 = 100;
@@ -70,9 +70,7 @@ impl From<Secret> for SecretView {
 
 /// Refuses what is no name of a secret.
 fn check_name(name: &str) -> Result<(), Error> {
-    let plain = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
-    let begins = name.bytes().next().is_some_and(|first| plain(first) && !first.is_ascii_digit());
-    if begins && name.len() <= MAX_NAME && name.bytes().all(plain) {
+    if (1..=MAX_NAME).contains(&name.len()) && env::is_identifier(name) {
         return Ok(());
     }
     Err(Error::invalid(format!(
