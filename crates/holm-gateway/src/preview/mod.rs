@@ -17,11 +17,12 @@
 //! | [`pool`] | connections to programs, kept for reuse |
 //! | [`relay`] | bodies on their way |
 //! | [`upgrade`] | WebSockets and other protocols: bytes both ways |
-//! | [`request`], [`response`] | headers that go in, and come out |
+//! | [`request`], [`response`], `headers` | headers that go in, and come out; taking some out |
 //! | [`page`] | what a visitor sees where there is nothing else to see |
 
 pub mod access;
 pub mod face;
+mod headers;
 pub mod host;
 pub mod listener;
 pub mod page;

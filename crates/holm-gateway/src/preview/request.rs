@@ -8,19 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use super::access::{self, is_own_cookie};
+use super::headers::{HOP, remove_hops, remove_where};
 
-/// About one connection only (RFC 9110, 7.6.1), and what hyper writes by itself.
-const HOP: [&str; 9] = [
-    "connection",
-    "http2-settings",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "transfer-encoding",
-    "upgrade",
-];
 /// What only a proxy may say.
 const OF_PROXIES: [&str; 3] = ["forwarded", "via", "x-real-ip"];
 /// How those and holm's own begin.
@@ -37,23 +26,6 @@ pub struct Visitor<'a> {
     pub scheme: &'static str,
 }
 
-/// Removes what is about one connection, also what `Connection` names.
-pub fn remove_hops(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| HeaderName::try_from(name.trim()).ok())
-        .collect();
-    for name in named {
-        headers.remove(name);
-    }
-    for name in HOP {
-        headers.remove(name);
-    }
-}
-
 /// Whether only this proxy says it. Programs that have headers as variables (CGI, WSGI) cannot tell
 /// `_` from `-`, so neither counts here.
 fn is_ours(name: &HeaderName) -> bool {
@@ -66,10 +38,7 @@ fn is_ours(name: &HeaderName) -> bool {
 /// The trailers for the program: some add them to the headers.
 pub fn trailers_for_program(trailers: &mut HeaderMap) {
     remove_hops(trailers);
-    let names: Vec<HeaderName> = trailers.keys().filter(|name| is_ours(name)).cloned().collect();
-    for name in names {
-        trailers.remove(name);
-    }
+    remove_where(trailers, |name, _| is_ours(name));
 }
 
 /// The headers for the program. `is_credential` knows what is holm's.
@@ -92,14 +61,7 @@ pub fn for_program(
     let cookie = cookies(headers, &is_credential);
     headers.remove(header::COOKIE);
     // A name with one value of holm's loses all: what is left would not be what was meant.
-    let names: Vec<HeaderName> = headers
-        .iter()
-        .filter(|(name, value)| is_ours(name) || holds_ours(value))
-        .map(|(name, _)| name.clone())
-        .collect();
-    for name in names {
-        headers.remove(name);
-    }
+    remove_where(headers, |name, value| is_ours(name) || holds_ours(value));
     let is_link = |value: &HeaderValue| {
         value.to_str().is_ok_and(|text| text.contains(&format!("{}=", access::PARAMETER)))
     };
@@ -163,16 +125,13 @@ fn basic(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::headers::testing;
     use super::*;
 
     const KEY: &str = "holm_sk_0000";
 
     fn check(given: &[(&str, &str)], want: &[(&str, &str)]) {
-        let mut headers = HeaderMap::new();
-        for (name, value) in given {
-            let name = HeaderName::try_from(*name).expect("a name");
-            headers.append(name, HeaderValue::try_from(*value).expect("a value"));
-        }
+        let mut headers = testing::of(given);
         let address = Some("::ffff:192.0.2.1".parse().expect("an address"));
         let visitor = Visitor { address, host: "h:1", scheme: "https" };
         for_program(&mut headers, visitor, |text| text.contains("holm_sk_"));
@@ -185,11 +144,7 @@ mod tests {
         ] {
             assert_eq!(headers.remove(name).expect(name), value, "{given:?}");
         }
-        let left: Vec<(&str, &str)> = headers
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.to_str().expect("text")))
-            .collect();
-        assert_eq!(left, want, "{given:?}");
+        assert_eq!(testing::pairs(&headers), want, "{given:?}");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use super::access::is_own_cookie;
-use super::request::remove_hops;
+use super::headers::{remove_hops, remove_where};
 
 /// Where a connection goes and how is the service's to say, also about subdomains
 /// (`Strict-Transport-Security`) and other places (`Alt-Svc`); and old forms of the same.
@@ -31,11 +31,7 @@ fn is_not_theirs(name: &HeaderName) -> bool {
 
 fn remove_not_theirs(headers: &mut HeaderMap) {
     remove_hops(headers);
-    let names: Vec<HeaderName> =
-        headers.keys().filter(|name| is_not_theirs(name)).cloned().collect();
-    for name in names {
-        headers.remove(name);
-    }
+    remove_where(headers, |name, _| is_not_theirs(name));
 }
 
 /// The trailers for a visitor: some fronts add them to the headers.
@@ -104,21 +100,14 @@ fn at_home(value: &HeaderValue) -> Option<HeaderValue> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::headers::testing;
     use super::*;
 
     fn check(is_public: bool, given: &[(&str, &str)], want: &[(&str, &str)]) {
-        let mut headers = HeaderMap::new();
-        for (name, value) in given {
-            let name = HeaderName::try_from(*name).expect("a name");
-            headers.append(name, HeaderValue::try_from(*value).expect("a value"));
-        }
+        let mut headers = testing::of(given);
         for_visitor(&mut headers, is_public);
         assert_eq!(headers.remove("origin-agent-cluster").expect("is set"), "?1");
-        let left: Vec<(&str, &str)> = headers
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.to_str().expect("text")))
-            .collect();
-        assert_eq!(left, want, "{given:?}");
+        assert_eq!(testing::pairs(&headers), want, "{given:?}");
     }
 
     #[test]
