@@ -30,7 +30,7 @@ pub struct LinuxDriver {
     shared: Arc<Shared>,
     options: LinuxOptions,
     facts: Facts,
-    /// A sandbox that runs, at which one can see what the host enforces.
+    /// A sandbox that runs, at which one can see what the host enforces, until somebody has.
     seen: Mutex<Option<Created>>,
     enforcement: OnceLock<Enforcement>,
     /// Of a service: nobody else takes over what is ours.
@@ -131,7 +131,9 @@ impl Driver for LinuxDriver {
             let answer = answer.await;
             pending.complete();
             let (created, gate) = answer.map_err(|_| self.shared.launcher_gone())??;
-            *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(created.clone());
+            if self.enforcement.get().is_none() {
+                *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(created.clone());
+            }
             let machine = LinuxMachine::new(self.shared.clone(), created, gate);
             Ok(Box::new(machine) as Box<dyn Machine>)
         })
