@@ -5,6 +5,7 @@ use std::net::TcpStream;
 
 use rustix::process::Signal;
 
+use super::websocket::Socket;
 use super::{Bed, Shown, read_until, rest_of};
 use crate::common::{Home, Value, as_root, as_rootless, json, until};
 
@@ -18,14 +19,19 @@ as_root!(
 );
 as_rootless!(case_55_exposed_ports_survive_the_service);
 
+/// An event stream that has begun, and a WebSocket.
+fn streams(shown: &Shown) -> (TcpStream, Socket) {
+    let mut stream = shown.open("GET", "/sse", &[]);
+    read_until(&mut stream, "data: 1");
+    (stream, Socket::open(shown, &[]))
+}
+
 fn case_59_an_open_stream_ends_with_its_sandbox(home: &Home) {
     let serve = home.serve(&[], &[]);
     let bed = Bed::new(&serve);
     bed.start(&["8080@127.0.0.1"]);
     let shown = bed.public(8080);
-    let mut stream = shown.open("GET", "/sse", &[]);
-    read_until(&mut stream, "data: 1");
-    let mut socket = super::websocket::Socket::open(&shown, &[]);
+    let (stream, mut socket) = streams(&shown);
     let waiting = shown.open("POST", "/count", &[("content-length", "10")]);
     // Its program waits for the body, and the visitor for an answer.
     bed.destroy();
@@ -133,9 +139,7 @@ fn an_orderly_stop_does_not_wait_for_streams(home: &Home) {
     let bed = Bed::new(&serve);
     bed.start(&["8080@127.0.0.1"]);
     let shown = bed.public(8080);
-    let mut stream = shown.open("GET", "/sse", &[]);
-    read_until(&mut stream, "data: 1");
-    let mut socket = super::websocket::Socket::open(&shown, &[]);
+    let (stream, mut socket) = streams(&shown);
     let busy: TcpStream = serve.send(
         "POST",
         &format!("/v1/sandboxes/{}/exec", bed.id),
