@@ -307,13 +307,31 @@ fn remove_dead(dir: &Path, lock: &File, patience: Duration) {
     let _ = std::fs::remove_dir_all(dir);
 }
 
+/// How long a launcher that ends waits for groups that should be gone.
+const LAST_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Removes the parents of a launcher's groups, which are gone unless something has gone wrong. False
+/// when something is left.
+pub(crate) fn remove_parents(parents: &[&Path]) -> bool {
+    let start = std::time::Instant::now();
+    while !cgroup::remove_dirs(parents.iter().copied()).unwrap_or(false) {
+        if start.elapsed() >= LAST_PATIENCE {
+            return false;
+        }
+        remove_groups(parents);
+        // There is no event for "a cgroup of the old interface is empty".
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    true
+}
+
 /// Kills what is in the groups and removes them. True when nothing is left.
-fn remove_groups(parents: &[PathBuf]) -> bool {
+fn remove_groups(parents: &[impl AsRef<Path>]) -> bool {
     let mut gone = true;
-    for parent in parents.iter().filter(|parent| parent.is_dir()) {
+    for parent in parents.iter().map(AsRef::as_ref).filter(|parent: &&Path| parent.is_dir()) {
         let _ = cgroup::kill_all(parent);
         let below = cgroup::subgroups(parent).unwrap_or_default();
-        let dirs = below.iter().map(PathBuf::as_path).chain([parent.as_path()]);
+        let dirs = below.iter().map(PathBuf::as_path).chain([parent]);
         gone &= cgroup::remove_dirs(dirs).unwrap_or(false);
     }
     gone

@@ -175,13 +175,29 @@ static BOOT_ID: LazyLock<String> = LazyLock::new(|| {
     text.trim().to_owned()
 });
 
+/// The parent of a process. None where there is no such process.
+pub(crate) fn parent(pid: i32) -> Option<i32> {
+    parent_of(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Field 4.
+fn parent_of(stat: &str) -> Option<i32> {
+    after_name(stat)?.nth(1)?.parse().ok()
+}
+
 fn start_time(pid: i32) -> Option<u64> {
     start_time_of(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Field 22. The second one, the name, may hold anything, also blanks and brackets.
+/// Field 22.
 fn start_time_of(stat: &str) -> Option<u64> {
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+    after_name(stat)?.nth(19)?.parse().ok()
+}
+
+/// The fields from the third on. The second one, the name, may hold anything, also blanks and
+/// brackets.
+fn after_name(stat: &str) -> Option<std::str::SplitAsciiWhitespace<'_>> {
+    Some(stat.rsplit_once(')')?.1.split_ascii_whitespace())
 }
 
 #[cfg(test)]
@@ -266,7 +282,8 @@ mod tests {
     fn names_of_processes_do_not_confuse() {
         let fields: Vec<String> = (3..=52).map(|n| n.to_string()).collect();
         for name in ["sh", "a b", ") 1 2 (", "((", "))"] {
-            assert_eq!(start_time_of(&format!("9 ({name}) {}", fields.join(" "))), Some(22));
+            let stat = format!("9 ({name}) {}", fields.join(" "));
+            assert_eq!((parent_of(&stat), start_time_of(&stat)), (Some(4), Some(22)));
         }
         for bad in ["", "9 (x", "9 (x) 3 4", "9 (x) a b"] {
             assert_eq!(start_time_of(bad), None, "{bad}");

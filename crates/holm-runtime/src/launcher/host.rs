@@ -283,11 +283,11 @@ impl Host {
         if self.keeps {
             return;
         }
-        if let Some(tree) = &self.cgroups {
-            // All groups below are gone; what cannot be removed, the next start removes.
-            let _ = cgroup::remove_dirs(tree.dirs());
+        let dirs = self.cgroups.as_ref().map(Tree::dirs).unwrap_or_default();
+        // What still has groups keeps its record, so that the next start removes it.
+        if instance::remove_parents(&dirs) {
+            self.instance.remove();
         }
-        self.instance.remove();
     }
 }
 

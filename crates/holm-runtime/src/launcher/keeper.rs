@@ -67,6 +67,7 @@ impl<'a> Keeper<'a> {
             if !self.wait_for(launcher)?.signaled() {
                 return Ok(());
             }
+            super::builders::wait_for_all();
             // The next one is not to fall into the same hole.
             self.settings.fault = None;
             if began.elapsed() > LONGEST_PAUSE {

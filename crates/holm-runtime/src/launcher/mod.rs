@@ -4,6 +4,7 @@
 
 mod adopt;
 mod binder;
+mod builders;
 mod guest;
 mod host;
 mod janitor;

@@ -21,6 +21,7 @@ pub const TESTS: &[Test] = &[
     ("owned_all_killed_and_swept", all_killed_and_swept),
     ("owned_keeper_killed", keeper_killed),
     ("owned_helpers_killed", helpers_killed),
+    ("owned_group_that_nobody_knows", group_that_nobody_knows),
 ];
 
 fn owned() -> LinuxOptions {
@@ -229,4 +230,19 @@ fn helpers_killed() {
         rig.close();
         seen.assert_none();
     }
+}
+
+/// One that was made when nobody looked any more, as by a builder in its last call.
+fn group_that_nobody_knows() {
+    let rig = Rig::new(owned());
+    let machine = rig.create(spec()).unwrap();
+    let Some(group) = leftovers::group(&rig.driver.instance(), "cgroup.procs") else {
+        println!("SKIP no groups: not limited in this mode");
+        return rig.close();
+    };
+    std::fs::create_dir(group.with_file_name("sandbox-999")).unwrap();
+    let parent = group.parent().unwrap().to_owned();
+    rig.destroy(&*machine);
+    rig.close();
+    leftovers::wait_until("the groups stay", || !parent.exists());
 }

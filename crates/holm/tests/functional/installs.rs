@@ -114,7 +114,14 @@ fn case_110_installs_by_name_fail_at_once(home: &Home) {
         assert!(attempts <= 1, "{attempts} more attempts: {run:?}");
         assert!(run.stderr.contains("connection"), "it says why: {run:?}");
     }
-    let names = "import socket\nfor target in (('192.0.2.1', 80), ('example.org', 80), ('169.254.169.254', 80)):\n  try:\n    socket.create_connection(target, 200); print('connected')\n  except OSError as e: print('refused')\n";
+    // The gate has to take a connection before it can reset it, so that `connect` may succeed.
+    let names = "import socket
+for target in (('192.0.2.1', 80), ('example.org', 80), ('169.254.169.254', 80)):
+  try: s = socket.create_connection(target, 200)
+  except OSError: print('refused'); continue
+  try: s.recv(1); print('connected')
+  except ConnectionResetError: print('refused')
+";
     let code = json!({"sandbox_id": sandbox, "code": names, "timeout_ms": 200_000});
     let run = mcp.call("run_code", code).run();
     assert_eq!(run.good(), "refused\nrefused\nrefused", "a clear failure and no waiting");
