@@ -33,6 +33,8 @@ pub(crate) struct Build {
     pub configure: Configure,
     pub idempotency: Option<Idempotency>,
     pub first: Option<FirstCall>,
+    /// Whether the caller asked for its network.
+    pub network_asked: bool,
     /// What the same request has made before; then this one makes nothing.
     pub existing: Option<SandboxId>,
     /// What the guest has measured.
@@ -103,7 +105,7 @@ impl Engine {
             // Where it was made before, that may turn out to fail.
             request = wanted.idempotency_key.is_some().then(|| wanted.clone());
             let secrets = self.pick_secrets(&wanted.secrets).await?;
-            let no_gate = self.inner.no_gate();
+            let no_gate = self.inner.known_no_gate();
             let no_gate = no_gate.as_deref();
             let plan =
                 Plan::new(&self.inner.settings, &self.caller, &account, no_gate, &secrets, wanted)?;
@@ -170,6 +172,7 @@ impl Build {
             configure: plan.configure,
             idempotency: plan.idempotency,
             first,
+            network_asked: plan.network_asked,
             existing: None,
             probe: Probe::default(),
         }

@@ -33,6 +33,8 @@ pub(crate) struct Plan {
     pub max_life: Duration,
     /// What its account's sandboxes may reach at most.
     pub ceiling: Option<EgressPolicy>,
+    /// Whether the caller asked for its network.
+    pub network_asked: bool,
 }
 
 impl Plan {
@@ -119,6 +121,7 @@ impl Plan {
             idempotency,
             max_life: lifetimes.max,
             ceiling: network.ceiling,
+            network_asked: network.asked,
         })
     }
 }

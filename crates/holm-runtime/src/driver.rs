@@ -91,6 +91,11 @@ pub trait Driver: Send + Sync + 'static {
     /// inside it (the guest's `Probe`).
     fn enforcement(&self) -> &Enforcement;
 
+    /// The same as far as it is known without making a sandbox to look at.
+    fn known_enforcement(&self) -> Option<&Enforcement> {
+        Some(self.enforcement())
+    }
+
     /// Ends every sandbox and waits until nothing is left. Idempotent.
     fn shutdown(&self) -> BoxFuture<'_, ()>;
 

@@ -55,15 +55,32 @@ impl Build {
             Unattached::Driver(error) => driver_error::from_driver(error),
             other => Error::internal("network", &other),
         })?;
-        if !attached && !self.asks_for_nothing() {
-            // The host seemed to give one.
-            return Err(unavailable("Run `holm doctor`; it says what is missing."));
+        if attached || self.policy() == EgressPolicy::none() {
+            return Ok(());
         }
+        // That this host gives none is only known with the first sandbox.
+        if self.network_asked {
+            let mend = self.engine.inner.no_gate();
+            return Err(unavailable(mend.as_deref().unwrap_or("Run `holm doctor`.")));
+        }
+        self.go_without_network().await;
         Ok(())
     }
 
-    fn asks_for_nothing(&self) -> bool {
-        super::recorded(&self.sandbox.live().record.network) == EgressPolicy::none()
+    fn policy(&self) -> EgressPolicy {
+        super::recorded(&self.sandbox.live().record.network)
+    }
+
+    /// What nobody asked for falls back to nothing.
+    async fn go_without_network(&mut self) {
+        let none = EgressPolicy::none();
+        let _decision = self.sandbox.decision.lock().await;
+        let mut live = self.sandbox.live();
+        live.record.network = none.to_json();
+        self.sandbox.set(live);
+        self.sandbox.link.set_own(none);
+        let variables = std::mem::take(&mut self.configure.env);
+        self.configure.env = crate::env::without_network(variables);
     }
 
     /// Its undo.

@@ -23,7 +23,7 @@ pub(crate) use plan::{ceiling, choose};
 pub(crate) use refresh::Refreshing;
 
 use holm_gate::EgressPolicy;
-use holm_runtime::Layer;
+use holm_runtime::{Enforcement, Layer};
 
 use crate::engine::Inner;
 use crate::{Error, ErrorKind};
@@ -45,12 +45,23 @@ impl Inner {
         if self.settings.uplink.is_none() {
             return Some("This holm was started without one.".to_owned());
         }
-        let layers = &self.driver.enforcement().layers;
-        match layers.iter().find(|row| row.layer == Layer::EgressGate) {
-            Some(row) if row.enforced => None,
-            Some(row) => row.mend.clone().or_else(|| Some(row.by.clone())),
-            None => Some("Sandboxes of this driver have none.".to_owned()),
+        no_gate(self.driver.enforcement())
+    }
+
+    /// The same as far as it is known without looking, for which a sandbox may have to be made.
+    pub fn known_no_gate(&self) -> Option<String> {
+        if self.settings.uplink.is_none() {
+            return self.no_gate();
         }
+        self.driver.known_enforcement().and_then(no_gate)
+    }
+}
+
+fn no_gate(found: &Enforcement) -> Option<String> {
+    match found.layers.iter().find(|row| row.layer == Layer::EgressGate) {
+        Some(row) if row.enforced => None,
+        Some(row) => row.mend.clone().or_else(|| Some(row.by.clone())),
+        None => Some("Sandboxes of this driver have none.".to_owned()),
     }
 }
 

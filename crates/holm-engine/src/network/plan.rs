@@ -10,6 +10,8 @@ use crate::{EngineSettings, Error};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub own: EgressPolicy,
+    /// Whether the create asked for it.
+    pub asked: bool,
     pub ceiling: Option<EgressPolicy>,
 }
 
@@ -29,6 +31,7 @@ pub(crate) fn choose(
     account: &Account,
     asked: Option<EgressPolicy>,
 ) -> Result<Wanted, Error> {
+    let was_asked = asked.is_some();
     let own = match (asked, no_gate) {
         (Some(policy), Some(mend)) if policy.mode != Mode::None => return Err(unavailable(mend)),
         (Some(policy), _) => policy,
@@ -36,7 +39,7 @@ pub(crate) fn choose(
         (None, None) => settings.network.clone(),
     };
     own.check().map_err(|error| Error::invalid(error.to_string()))?;
-    Ok(Wanted { own, ceiling: ceiling(account) })
+    Ok(Wanted { own, asked: was_asked, ceiling: ceiling(account) })
 }
 
 /// The account's ceiling. One that cannot be read lets nothing out.

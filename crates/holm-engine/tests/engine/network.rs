@@ -70,6 +70,26 @@ async fn without_a_gate_there_is_no_network_and_none_can_be_asked_for() {
     assert_eq!(driver.created(), 2);
 }
 
+/// Nothing is made to look at the host for a create; what it is like shows at what is made.
+#[tokio::test]
+async fn that_there_is_no_gate_may_be_known_only_with_the_first_sandbox() {
+    let service = Service::gated();
+    service.driver.gates.store(false, Ordering::SeqCst);
+    service.driver.unknown.store(true, Ordering::SeqCst);
+    let (_, user) = service.tenant().await;
+    let view = user.sandbox_create(CreateSandbox::default()).await.unwrap();
+    assert_eq!(view.network, EgressPolicy::none());
+    assert_eq!(recorded(&service, view.id).await, json!("none"));
+    let told = service.driver.last().guest.shared.env.lock().unwrap().clone();
+    assert!(told.contains_key("PIP_RETRIES"), "{told:?}");
+    let error = user.sandbox_create(asking("open")).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::IsolationUnavailable);
+    assert!(error.suggestion.contains("network \"none\""), "{}", error.suggestion);
+    assert_eq!(service.driver.counts.alive.load(Ordering::SeqCst), 1, "what it made is gone");
+    let known = user.network_get(&view.id).await.unwrap();
+    assert_eq!(known.policy, EgressPolicy::none());
+}
+
 #[tokio::test]
 async fn a_change_is_recorded_audited_and_the_owners_alone() {
     let service = Service::gated();

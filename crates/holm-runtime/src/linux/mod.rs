@@ -155,6 +155,10 @@ impl Driver for LinuxDriver {
         })
     }
 
+    fn known_enforcement(&self) -> Option<&Enforcement> {
+        self.enforcement.get()
+    }
+
     fn shutdown(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             // A launcher that is gone has nothing left that the reader does not remove.

@@ -33,6 +33,8 @@ pub struct FakeDriver {
     pub machines: Mutex<Vec<Arc<Inner>>>,
     /// Sandboxes have a gate.
     pub gates: AtomicBool,
+    /// What the host enforces is not known before it is asked for.
+    pub unknown: AtomicBool,
     /// Sandboxes go on without it.
     pub outlived: AtomicBool,
     /// What one before it has left.
@@ -157,6 +159,10 @@ impl Driver for FakeDriver {
             self.machines.lock().unwrap().push(Arc::clone(&inner));
             Ok(Box::new(FakeMachine(inner)) as Box<dyn Machine>)
         })
+    }
+
+    fn known_enforcement(&self) -> Option<&Enforcement> {
+        (!self.unknown.load(Ordering::SeqCst)).then(|| self.enforcement())
     }
 
     fn enforcement(&self) -> &Enforcement {
