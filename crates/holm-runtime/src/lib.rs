@@ -31,6 +31,7 @@ pub use driver::{
     BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, ExitReason, GateSockets, Layer,
     LayerState, Machine, MountRo, SandboxSpec, Shape, Usage,
 };
+pub use launcher::Guest;
 pub use linux::{Launching, LinuxDriver};
 pub use options::{Lifetime, LinuxOptions};
 pub use private::make_data_dir;

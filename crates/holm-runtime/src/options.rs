@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::driver::{Layer, Shape};
+use crate::launcher::Guest;
 use crate::step::Fault;
 
 /// Options of [`crate::LinuxDriver::start`].
@@ -14,7 +15,7 @@ pub struct LinuxOptions {
     pub program: PathBuf,
     /// The guest's program. With it the launcher is a fork of this process instead of a new start
     /// of `program`, which saves a millisecond: for a process of one thread that holds no secrets.
-    pub forked_with: Option<&'static [u8]>,
+    pub forked_with: Option<Guest>,
     /// Where images and templates live; the default depends on the user.
     pub data_dir: Option<PathBuf>,
     /// Where sockets live; the default depends on the user.

@@ -19,7 +19,10 @@ use clap::Parser as _;
 use crate::env_vars::Environment;
 
 /// The guest, built by `build.rs` before this program.
-pub static GUEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/holm-guest"));
+pub const GUEST: holm_runtime::Guest = holm_runtime::Guest {
+    program: include_bytes!(concat!(env!("OUT_DIR"), "/holm-guest")),
+    build: Some(env!("HOLM_GUEST_BUILD")),
+};
 
 /// The program after the launcher's dispatch.
 #[must_use]

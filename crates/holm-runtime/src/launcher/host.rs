@@ -15,7 +15,7 @@ use crate::options::{Lifetime, Settings};
 use crate::seccomp::Program;
 use crate::sys;
 
-use super::guest;
+use super::Guest;
 use super::janitor::Janitor;
 use super::watch::Watch;
 
@@ -27,9 +27,9 @@ pub(super) struct Host {
     cgroup_problems: Vec<String>,
     pub disk: disk::Kind,
     pub filter: Program,
-    /// The guest's program, and once somebody needs it its sealed file.
-    program: &'static [u8],
-    sealed: Option<OwnedFd>,
+    /// The guest, and once somebody needs it the file that is executed.
+    guest: Guest,
+    guest_file: Option<OwnedFd>,
     pub ranges: IdRanges,
     /// What earlier launchers of this service have left, until nothing is left of that.
     pub former: Vec<Option<Former>>,
@@ -57,7 +57,7 @@ impl Host {
     /// `instance`: one that the keeper has made.
     pub(super) fn find(
         settings: Settings,
-        program: &'static [u8],
+        guest: Guest,
         instance: Option<&str>,
     ) -> Result<Self, Failure> {
         let disk = if settings.disk_in_memory {
@@ -105,8 +105,8 @@ impl Host {
             cgroups: found.tree,
             cgroup_problems: found.problems,
             disk,
-            program,
-            sealed: None,
+            guest,
+            guest_file: None,
             ranges: IdRanges::new(name),
             former: former.into_iter().map(Some).collect(),
             watch: if lifetime.outlives_launcher() { Some(Watch::new()?) } else { None },
@@ -124,13 +124,14 @@ impl Host {
         })
     }
 
-    /// The guest's file, which the first call makes; that takes a millisecond or two.
+    /// The guest's file, which the first call opens; where it has to be made that takes some
+    /// milliseconds.
     pub(super) fn guest(&mut self) -> Result<&OwnedFd, Failure> {
-        let sealed = match self.sealed.take() {
-            Some(sealed) => sealed,
-            None => guest::sealed(self.program)?,
+        let file = match self.guest_file.take() {
+            Some(file) => file,
+            None => self.guest.open(&self.settings.data_dir, self.machine_root)?,
         };
-        Ok(self.sealed.insert(sealed))
+        Ok(self.guest_file.insert(file))
     }
 
     /// What the owner is told.

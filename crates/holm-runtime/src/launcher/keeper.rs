@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 
+use super::Guest;
 use crate::channel::Channel;
 use crate::failure::{Attempt, Failure};
 use crate::instance::{self, Instance};
@@ -25,7 +26,7 @@ const LAST_TRIES: usize = 10;
 struct Keeper<'a> {
     owner: &'a Channel,
     settings: Settings,
-    guest: &'static [u8],
+    guest: Guest,
     /// Where sandboxes end with the owner: all launchers have the same, and nobody takes it for
     /// dead between two of them.
     instance: Option<Instance>,
@@ -33,7 +34,7 @@ struct Keeper<'a> {
 }
 
 /// Until a launcher has ended in order: the owner is gone, or it cannot work here.
-pub(super) fn keep(owner: &Channel, settings: Settings, guest: &'static [u8]) -> ! {
+pub(super) fn keep(owner: &Channel, settings: Settings, guest: Guest) -> ! {
     let _ = rustix::thread::set_name(c"holm-keeper");
     // PID 1s come to us when their builder has left. Elsewhere, as in a container without an init,
     // nobody might take note of their end.
@@ -47,7 +48,7 @@ pub(super) fn keep(owner: &Channel, settings: Settings, guest: &'static [u8]) ->
 }
 
 impl<'a> Keeper<'a> {
-    fn new(owner: &'a Channel, settings: Settings, guest: &'static [u8]) -> Result<Self, Failure> {
+    fn new(owner: &'a Channel, settings: Settings, guest: Guest) -> Result<Self, Failure> {
         let instance = if settings.lifetime.outlives_owner() {
             None
         } else {

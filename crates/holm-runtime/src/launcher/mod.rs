@@ -28,11 +28,12 @@ use crate::driver::SandboxSpec;
 use crate::failure::Failure;
 use crate::message::{Event, Request};
 use crate::sys;
+pub use guest::Guest;
 use host::Host;
 use slot::{Order, Slot};
 
 /// Runs the launcher on the socket at descriptor 3. `guest` is the program of PID 1.
-pub fn main(guest: &'static [u8]) -> ! {
+pub fn main(guest: Guest) -> ! {
     sys::signals::ignore_requests();
     // A session of its own, so that no terminal's signal reaches it. It fails only for a group
     // leader, which has no need of it.
@@ -60,7 +61,7 @@ pub fn main(guest: &'static [u8]) -> ! {
 fn serve(
     control: &Channel,
     settings: crate::options::Settings,
-    guest: &'static [u8],
+    guest: Guest,
     instance: Option<&str>,
 ) -> ! {
     crate::step::this_is_the_launcher();

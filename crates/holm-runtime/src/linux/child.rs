@@ -7,6 +7,7 @@ use rustix::process::{Pid, WaitOptions};
 
 use crate::channel::Channel;
 use crate::failure::{Attempt, Failure};
+use crate::launcher::Guest;
 use crate::options::LinuxOptions;
 use crate::sys;
 use crate::sys::process::{Forked, Parentage, fork_into};
@@ -39,7 +40,7 @@ impl Child {
         pid.map(Self).ok_or_else(|| Failure::internal("a child without a number"))
     }
 
-    fn fork(guest: &'static [u8], control: Channel) -> Result<Self, Failure> {
+    fn fork(guest: Guest, control: Channel) -> Result<Self, Failure> {
         match fork_into(0, Parentage::Child, None).tried("fork the launcher")? {
             Forked::Child => {
                 // What exec would have done.

@@ -26,7 +26,7 @@ fn main() {
         guest::main();
     }
     match args.next().as_deref() {
-        Some("__launcher") => holm_runtime::launcher::main(rig::own_program()),
+        Some("__launcher") => holm_runtime::launcher::main(rig::own_guest()),
         Some("rootless-child") => rootless::child(&args.nth(1).unwrap_or_default()),
         Some("poor-child") => poor::child(&args.nth(1).unwrap_or_default()),
         Some("outlive-child") => outlive::child(&args.nth(1).unwrap_or_default()),

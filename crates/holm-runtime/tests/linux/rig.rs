@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use holm_runtime::{Driver as _, DriverError, LinuxDriver, LinuxOptions, Machine, SandboxSpec};
+use holm_runtime::{
+    Driver as _, DriverError, Guest, LinuxDriver, LinuxOptions, Machine, SandboxSpec,
+};
 
 /// This program, which is also the guest.
-pub fn own_program() -> &'static [u8] {
-    Box::leak(std::fs::read("/proc/self/exe").expect("read this program").into_boxed_slice())
+pub fn own_guest() -> Guest {
+    let program = std::fs::read("/proc/self/exe").expect("read this program");
+    Guest { program: Box::leak(program.into_boxed_slice()), build: None }
 }
 
 /// Directories of all tests of this run; removed by the last one.
