@@ -1,5 +1,9 @@
 //! From a question to an answer: what is refused is refused at once and never leaves the host; what
 //! comes back is told only as far as it answers the question and leads where the sandbox may go.
+//!
+//! A name that is refused does not exist (`NXDOMAIN`), with the reason as an extended error: to
+//! `REFUSED` the resolvers of musl listen as little as to silence, and they end a search list there,
+//! so that a list with a name that is refused would hide one that is not.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -55,7 +59,8 @@ pub(crate) struct Permitted {
 /// Judges a question before anything is sent: what must be refused has its answer.
 pub(crate) fn permit(state: &State, question: &Question) -> Result<Permitted, Answer> {
     if !KINDS.contains(&question.kind) {
-        return Err(refused("the gate does not serve records of this type"));
+        let reason = Some("the gate does not serve records of this type".to_owned());
+        return Err(Answer { reason, ..Answer::code(rcode::REFUSED) });
     }
     let Some(text) = question.name.text() else {
         return Err(refused("the gate does not serve names with such characters"));
@@ -92,8 +97,10 @@ fn subject(name: &HostName, kind: u16) -> HostName {
     below(first.as_str()).unwrap_or(first)
 }
 
+/// For whoever asks, there is no such name. Without a time for which that holds nobody may remember
+/// it (RFC 2308), and rules may change.
 fn refused(reason: &str) -> Answer {
-    Answer { reason: Some(reason.to_owned()), ..Answer::code(rcode::REFUSED) }
+    Answer { reason: Some(reason.to_owned()), ..Answer::code(rcode::NO_SUCH_NAME) }
 }
 
 /// Asks, and tells what may be told.
@@ -186,7 +193,9 @@ impl Chain {
         if let Some((address, rule)) = refusal {
             judge::denied(state, Some(&permitted.name), Some(address), &rule);
             if addresses.is_empty() {
-                return refused(&format!("{address}: {rule}"));
+                // The name is there, and may have records of other types.
+                let reason = Some(format!("{address}: {rule}"));
+                return Answer { reason, ..Answer::default() };
             }
         }
         if !addresses.is_empty() {

@@ -46,7 +46,7 @@ async fn one_connection_asks_many_questions() {
     for id in 1..=20 {
         let message = answer(&mut near).await;
         assert!(Reply::is_for(&message, id, &question()), "{id}");
-        assert_eq!(message[3] & 0xf, 5);
+        assert_eq!(message[3] & 0xf, 3);
     }
     // Byte by byte is a question, too.
     for byte in framed(&question().message(21)) {

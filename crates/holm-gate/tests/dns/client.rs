@@ -30,6 +30,11 @@ pub struct Reply {
 }
 
 impl Reply {
+    /// Whether the text is somewhere in the message.
+    pub fn says(&self, text: &str) -> bool {
+        self.message.windows(text.len()).any(|part| part == text.as_bytes())
+    }
+
     pub fn addresses(&self) -> Vec<IpAddr> {
         let read = |(kind, data): &(u16, Vec<u8>)| match *kind {
             A => <[u8; 4]>::try_from(&**data).ok().map(IpAddr::from),

@@ -7,7 +7,7 @@ use holm_gate::Protocol;
 use super::client::{World, policies};
 use super::upstream::{A, AAAA, Asked, CNAME, SOA, Say, Upstream, a, aaaa, cname, yes};
 
-const REFUSED: u8 = 5;
+const NO_SUCH_NAME: u8 = 3;
 
 fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
@@ -80,7 +80,7 @@ async fn none_refuses_at_once_and_asks_nobody() {
     let upstream = Upstream::start(world).await;
     let world = World::new("none", &[&upstream]);
     for kind in [A, AAAA, 16, 65, 12] {
-        assert_eq!(world.ask("www.example", kind).await.rcode, REFUSED, "{kind}");
+        assert_eq!(world.ask("www.example", kind).await.rcode, NO_SUCH_NAME, "{kind}");
     }
     assert_eq!(upstream.names(), [""; 0]);
     let denials = world.gate.denials();
@@ -99,10 +99,10 @@ async fn open_resolves_what_is_not_denied() {
     assert_eq!(world.ask("WWW.Example", A).await.addresses(), [ip("203.0.113.1")]);
     assert_eq!(world.ask("www.example", AAAA).await.addresses(), [ip("2001:db8::1")]);
     for name in ["x.bad.example", "denied.example", "DENIED.example"] {
-        assert_eq!(world.ask(name, A).await.rcode, REFUSED, "{name}");
+        assert_eq!(world.ask(name, A).await.rcode, NO_SUCH_NAME, "{name}");
     }
     // Also as the end of an alias of somebody else's.
-    assert_eq!(world.ask("todenied.example", A).await.rcode, REFUSED);
+    assert_eq!(world.ask("todenied.example", A).await.rcode, NO_SUCH_NAME);
     assert!(
         !upstream.names().iter().any(
             |name| name.to_lowercase().contains("denied.example") && name != "todenied.example"
@@ -121,24 +121,24 @@ async fn allow_resolves_listed_names_only() {
     assert_eq!(alias.records.len(), 3);
     assert_eq!(world.ask("b.cdn.example", A).await.rcode, 0);
     for name in ["example", "x.www.example", "ww.example", "other.example", "cdn.example"] {
-        assert_eq!(world.ask(name, A).await.rcode, REFUSED, "{name}");
+        assert_eq!(world.ask(name, A).await.rcode, NO_SUCH_NAME, "{name}");
     }
     assert_eq!(upstream.names(), ["www.example", "alias.example", "b.cdn.example"]);
     // Records of a service are below the name of their host.
     assert_eq!(world.ask("_http._tcp.www.example", 33).await.rcode, 3);
-    assert_eq!(world.ask("_http._tcp.www.example", A).await.rcode, REFUSED);
-    assert_eq!(world.ask("_a._b._c.www.example", 16).await.rcode, REFUSED);
+    assert_eq!(world.ask("_http._tcp.www.example", A).await.rcode, NO_SUCH_NAME);
+    assert_eq!(world.ask("_a._b._c.www.example", 16).await.rcode, NO_SUCH_NAME);
 }
 
 #[tokio::test]
 async fn a_policy_holds_from_the_next_question() {
     let upstream = Upstream::start(world).await;
     let world = World::new("none", &[&upstream]);
-    assert_eq!(world.ask("www.example", A).await.rcode, REFUSED);
+    assert_eq!(world.ask("www.example", A).await.rcode, NO_SUCH_NAME);
     world.gate.set_policies(policies("open")).expect("set");
     assert_eq!(world.ask("www.example", A).await.rcode, 0);
     world.gate.set_policies(policies("none")).expect("set");
-    assert_eq!(world.ask("www.example", A).await.rcode, REFUSED);
+    assert_eq!(world.ask("www.example", A).await.rcode, NO_SUCH_NAME);
 }
 
 #[tokio::test]
@@ -155,7 +155,9 @@ async fn addresses_that_the_gate_would_refuse_are_not_told() {
             ("tohome.example", A),
         ] {
             let reply = world.ask(name, kind).await;
-            assert_eq!((reply.rcode, reply.records.len()), (REFUSED, 0), "{name}");
+            // The name is there, with nothing to tell: it may have an address of the other family.
+            assert_eq!((reply.rcode, reply.records.len()), (0, 0), "{name}");
+            assert!(reply.says("always refused"), "{name}: {reply:?}");
             let denials = world.gate.denials();
             let last = denials.last().expect("a denial");
             assert_eq!(last.name.as_deref(), Some(name));
@@ -192,12 +194,12 @@ async fn names_of_the_hosts_own_network_are_not_asked_for() {
         "home.arpa",
     ] {
         for kind in [A, 12, 6] {
-            assert_eq!(world.ask(name, kind).await.rcode, REFUSED, "{name}");
+            assert_eq!(world.ask(name, kind).await.rcode, NO_SUCH_NAME, "{name}");
         }
     }
     assert_eq!(upstream.names(), [""; 0]);
     // Nor told, where somebody's alias leads there.
-    assert_eq!(world.ask("toinside.example", 16).await.rcode, REFUSED);
+    assert_eq!(world.ask("toinside.example", 16).await.rcode, NO_SUCH_NAME);
 }
 
 #[tokio::test]
@@ -211,7 +213,7 @@ async fn other_records_pass_without_addresses() {
     let back = world.ask("7.113.0.203.in-addr.arpa", 12).await;
     assert_eq!(back.records, [(12, b"\x03www\x07example\x00".to_vec())]);
     for kind in [255, 252, 251, 250, 249, 41, 0, 65535] {
-        assert_eq!(world.ask("www.example", kind).await.rcode, REFUSED, "{kind}");
+        assert_eq!(world.ask("www.example", kind).await.rcode, 5, "{kind}");
     }
     // What is not there is told with how long that holds.
     let gone = world.ask("gone.example", A).await;
@@ -227,6 +229,7 @@ async fn a_refusal_says_why() {
     let reply = world.ask("other.example", A).await;
     let rule = world.gate.denials().last().expect("a denial").rule.clone();
     assert!(!rule.is_empty());
-    let shown = reply.message.windows(rule.len()).any(|part| part == rule.as_bytes());
-    assert!(shown, "{rule}: {:?}", String::from_utf8_lossy(&reply.message));
+    assert!(reply.says(&rule), "{rule}: {:?}", String::from_utf8_lossy(&reply.message));
+    // No time for which that holds: nobody may remember it.
+    assert_eq!((reply.rcode, reply.message[9]), (NO_SUCH_NAME, 0));
 }

@@ -18,7 +18,7 @@ mod serve;
 mod terminal;
 mod wait;
 
-pub use cc::static_program;
+pub use cc::{musl_program, static_program};
 pub use client::{Answer, Client, fresh_id, receive};
 pub use home::{Exit, Home, Mode, finish, in_mode, long, wait};
 pub use mcp::{GUARD, Mcp};

@@ -19,6 +19,7 @@ mod quiet;
 mod reach;
 mod refuse;
 mod registries;
+mod resolvers;
 mod secrets;
 mod trouble;
 mod upstream;
