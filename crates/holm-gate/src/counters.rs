@@ -15,6 +15,8 @@ pub struct Counters {
     pub connections_open: u64,
     /// Connections and names that were refused.
     pub denied_total: u64,
+    /// Those of them that came too fast to be in the log.
+    pub denied_unlogged: u64,
     /// Questions to DNS.
     pub dns_queries: u64,
 }
@@ -27,6 +29,7 @@ pub(crate) struct Tally {
     pub(crate) connections_total: AtomicU64,
     pub(crate) connections_open: AtomicU64,
     pub(crate) denied_total: AtomicU64,
+    pub(crate) denied_unlogged: AtomicU64,
     pub(crate) dns_queries: AtomicU64,
 }
 
@@ -44,6 +47,7 @@ impl Tally {
             connections_total: get(&self.connections_total),
             connections_open: get(&self.connections_open),
             denied_total: get(&self.denied_total),
+            denied_unlogged: get(&self.denied_unlogged),
             dns_queries: get(&self.dns_queries),
         }
     }

@@ -14,6 +14,7 @@
 //! | `tcp` | connections: accept, judge, and what a client says first |
 //! | `dial`, `relay` | reaching the outside, and moving bytes |
 //! | [`counters`], [`denial`], [`limits`] | what is told, and what is bounded |
+//! | `pace`, `places` | how fast, and how many at a time |
 //!
 //! A rule by name is decided on what this sandbox was told by its own DNS together with what its
 //! client asks for inside the connection, never on a name alone; the address that is dialled is the
@@ -31,6 +32,7 @@ mod http;
 pub mod inject;
 pub mod limits;
 mod names;
+mod pace;
 mod places;
 pub mod policy;
 mod relay;

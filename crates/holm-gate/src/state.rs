@@ -11,11 +11,16 @@ use crate::denial::{Denial, Log, Protocol};
 use crate::dns::Bounds;
 use crate::inject::Set;
 use crate::names::Names;
+use crate::pace::Pace;
 use crate::places::Places;
 use crate::policy::{Compiled, HostName, Policies};
 use crate::relay::Bucket;
 use crate::tcp::{Origin, Registry};
 use crate::uplink::Uplink;
+
+/// Refusals of one sandbox that are noted in a second. A sandbox can make ten times as many; more notes would
+/// tell nobody anything, and cost everybody.
+pub(crate) const NOTED: u32 = 1000;
 
 /// What the parts of one gate share.
 #[derive(Debug)]
@@ -24,6 +29,7 @@ pub(crate) struct State {
     pub(crate) names: Names,
     pub(crate) tally: Tally,
     pub(crate) log: Log,
+    noted: Pace,
     pub(crate) dns: Bounds,
     pub(crate) injections: Set,
     pub(crate) open: Registry,
@@ -44,6 +50,7 @@ impl State {
             names: Names::default(),
             tally: Tally::default(),
             log: Log::default(),
+            noted: Pace::new(NOTED),
             dns: Bounds::default(),
             injections: Set::default(),
             open: Registry::default(),
@@ -68,6 +75,16 @@ impl State {
         self.open.judge_again(self);
     }
 
+    /// Counts a refusal. True where it is to be noted as well.
+    pub(crate) fn refused(&self) -> bool {
+        count(&self.tally.denied_total, 1);
+        let is_noted = self.noted.take();
+        if !is_noted {
+            count(&self.tally.denied_unlogged, 1);
+        }
+        is_noted
+    }
+
     /// Counts and notes a refusal.
     pub(crate) fn deny(
         &self,
@@ -77,7 +94,20 @@ impl State {
         port: u16,
         rule: &str,
     ) {
-        count(&self.tally.denied_total, 1);
+        if self.refused() {
+            self.note(protocol, name, address, port, rule);
+        }
+    }
+
+    /// Notes one that is counted.
+    pub(crate) fn note(
+        &self,
+        protocol: Protocol,
+        name: Option<&HostName>,
+        address: Option<IpAddr>,
+        port: u16,
+        rule: &str,
+    ) {
         let (at, name) = (Timestamp::now(), name.map(HostName::to_string));
         self.log.note(Denial { at, name, address, port, protocol, rule: rule.to_owned() });
     }

@@ -58,6 +58,7 @@ fn plus(one: Counters, other: Counters) -> Counters {
         dns_queries: one.dns_queries.saturating_add(other.dns_queries),
     }
 }
+        denied_unlogged: one.denied_unlogged.saturating_add(other.denied_unlogged),
 
 impl State {
     fn policies(&self) -> Policies {

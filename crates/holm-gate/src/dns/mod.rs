@@ -6,7 +6,6 @@ mod answer;
 mod judge;
 mod local;
 mod name;
-mod pace;
 mod question;
 mod reply;
 mod resolve;

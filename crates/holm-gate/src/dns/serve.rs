@@ -13,11 +13,11 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::answer::{self, Answer};
-use super::pace::Pace;
 use super::question::{NoQuery, Query};
 use super::resolve;
 use super::wire::rcode;
 use crate::counters::count;
+use crate::pace::Pace;
 use crate::state::State;
 use crate::uplink::Uplink;
 

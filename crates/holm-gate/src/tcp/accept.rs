@@ -37,7 +37,13 @@ pub(crate) fn listener(uplink: &Uplink, socket: OwnedFd) -> io::Result<TcpListen
 pub(crate) async fn serve(state: Arc<State>, listener: Arc<TcpListener>) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => admit(&state, stream),
+            Ok((stream, _)) => {
+                if !admit(&state, stream) {
+                    // What is refused faster than it can be noted gets one turn among all others,
+                    // so that a sandbox which has its refusals by the thousand takes its share only.
+                    tokio::task::yield_now().await;
+                }
+            }
             // Nothing to do about it but to wait: mostly no descriptor is left.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
@@ -49,11 +55,13 @@ pub(crate) async fn serve(state: Arc<State>, listener: Arc<TcpListener>) {
 /// The port of DNS.
 pub(super) const DNS: u16 = 53;
 
-fn admit(state: &Arc<State>, near: TcpStream) {
+/// False where it was refused, and faster than such are noted.
+fn admit(state: &Arc<State>, near: TcpStream) -> bool {
     count(&state.tally.connections_total, 1);
     let Ok(target) = state.origin.of(&near) else {
         state.deny(Protocol::Tcp, None, None, 0, "the connection has no destination");
-        return reset(&near);
+        reset(&near);
+        return true;
     };
     let limits = state.uplink.limits();
     let wide = state.open.len() < WIDE;
@@ -74,18 +82,21 @@ fn admit(state: &Arc<State>, near: TcpStream) {
     count(&state.tally.connections_open, 1);
     let open = Open { state: Arc::clone(state), key, _place: place };
     if prepare(&conn).is_err() {
-        return conn.reset();
+        conn.reset();
+        return true;
     }
     tokio::spawn(async move {
         one::run(&open.state, &conn).await;
         drop(conn);
         drop(open);
     });
+    true
 }
 
-fn refuse(state: &State, conn: &Conn, rule: &str) {
-    conn.refuse(state, rule);
+fn refuse(state: &State, conn: &Conn, rule: &str) -> bool {
+    let is_noted = conn.refuse(state, rule);
     conn.reset();
+    is_noted
 }
 
 fn prepare(conn: &Conn) -> io::Result<()> {

@@ -82,8 +82,11 @@ impl Conn {
         state.policies().judge(&Question { address, port, names, claim })
     }
 
-    /// Counts and notes that this was refused.
-    pub(crate) fn refuse(&self, state: &State, rule: &str) {
+    /// Counts and notes that this was refused. False where it came too fast to be noted.
+    pub(crate) fn refuse(&self, state: &State, rule: &str) -> bool {
+        if !state.refused() {
+            return false;
+        }
         let name = {
             let grounds = self.grounds.lock().unwrap_or_else(PoisonError::into_inner);
             let known = grounds.as_ref().map(|known| (known.claim.clone(), known.names.first()));
@@ -91,7 +94,8 @@ impl Conn {
         };
         let name = name.or_else(|| state.names.of(self.target.ip()).into_iter().next());
         let (address, port) = (self.target.ip(), self.target.port());
-        state.deny(Protocol::Tcp, name.as_ref(), Some(address), port, rule);
+        state.note(Protocol::Tcp, name.as_ref(), Some(address), port, rule);
+        true
     }
 
     /// Ends it from outside: the sandbox's end is reset before this returns.

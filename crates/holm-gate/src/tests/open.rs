@@ -72,6 +72,28 @@ async fn nobody_there_is_a_reset() {
     world.settled().await;
 }
 
+#[tokio::test]
+async fn refusals_are_noted_no_faster_than_their_pace_and_stand_in_nobodys_way() {
+    let world = World::new("open");
+    let refused: SocketAddr = format!("{REFUSED}:80").parse().expect("an address");
+    let mut kept = world.connect(echo().await).await;
+    let begun = std::time::Instant::now();
+    for _ in 0..2500 {
+        assert_eq!(world.tried(refused).await, "reset");
+    }
+    // What is permitted goes on, and begins, as before.
+    ping(&mut kept, "hello").await;
+    let mut new = world.connect(echo().await).await;
+    ping(&mut new, "hello").await;
+    let counters = world.gate.counters();
+    assert_eq!((counters.denied_total, counters.connections_total), (2500, 2502));
+    let noted = counters.denied_total - counters.denied_unlogged;
+    let pace = u64::from(crate::state::NOTED);
+    assert!((pace..=pace * (begun.elapsed().as_secs() + 2)).contains(&noted), "{noted}");
+    drop((kept, new));
+    world.settled().await;
+}
+
 /// Bytes that tell where they belong.
 fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| u8::try_from((at * 31 + at / 251) % 256).expect("a byte")).collect()

@@ -45,6 +45,8 @@ pub struct Network {
     pub connections_open: u64,
     /// Connections and names that were refused.
     pub denied: u64,
+    /// Those of them that came too fast to be among the denials.
+    pub denied_unlogged: u64,
     /// Names that it asked for.
     pub dns_queries: u64,
     /// What was refused: the newest hundred, newest last.
@@ -100,6 +102,7 @@ impl From<NetworkView> for Network {
             connections: counters.connections_total,
             connections_open: counters.connections_open,
             denied: counters.denied_total,
+            denied_unlogged: counters.denied_unlogged,
             dns_queries: counters.dns_queries,
             denials: denials.into_iter().map(Refused::from).collect(),
         }

@@ -20,6 +20,18 @@ impl Pace {
         Self { one, paid: Mutex::new(Instant::now()) }
     }
 
+    /// Takes the turn of the next one if it has come; false where it would have to wait.
+    pub(crate) fn take(&self) -> bool {
+        let now = Instant::now();
+        let mut paid = self.paid.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let next = (*paid).max(now) + self.one;
+        let has_come = next.duration_since(now) <= Duration::from_secs(1);
+        if has_come {
+            *paid = next;
+        }
+        has_come
+    }
+
     /// Waits until the next one may go on.
     pub(crate) async fn wait(&self) {
         let ahead = {
@@ -37,6 +49,17 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_wait_has_a_second_at_once_and_then_each_turn() {
+        let pace = Pace::new(10);
+        let taken = || std::iter::repeat_with(|| pace.take()).take(50).filter(|it| *it).count();
+        assert_eq!(taken(), 10);
+        tokio::time::advance(Duration::from_millis(300)).await;
+        assert_eq!(taken(), 3);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(taken(), 10);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_second_is_free_and_the_rest_waits() {
