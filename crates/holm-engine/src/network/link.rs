@@ -22,6 +22,8 @@ struct State {
     before: Traffic,
     /// What gates of this process that are closed have counted.
     closed: Counters,
+    /// The part of that which is not in the sum of [`Links`] yet.
+    unsummed: Counters,
     /// What was written down last.
     written: Traffic,
     /// Which secrets the gate has.
@@ -42,8 +44,9 @@ impl Links {
     pub fn sum<'a>(&self, links: impl Iterator<Item = &'a Link>) -> Counters {
         let closed = self.lock();
         links.fold(*closed, |sum, link| {
-            let open = link.lock().gate.as_ref().map(Gate::counters);
-            open.map_or(sum, |open| plus(sum, open))
+            let link = link.lock();
+            let open = link.gate.as_ref().map(Gate::counters).unwrap_or_default();
+            plus(plus(sum, link.unsummed), open)
         })
     }
 }
@@ -55,10 +58,10 @@ fn plus(one: Counters, other: Counters) -> Counters {
         connections_total: one.connections_total.saturating_add(other.connections_total),
         connections_open: one.connections_open.saturating_add(other.connections_open),
         denied_total: one.denied_total.saturating_add(other.denied_total),
+        denied_unlogged: one.denied_unlogged.saturating_add(other.denied_unlogged),
         dns_queries: one.dns_queries.saturating_add(other.dns_queries),
     }
 }
-        denied_unlogged: one.denied_unlogged.saturating_add(other.denied_unlogged),
 
 impl State {
     fn policies(&self) -> Policies {
@@ -72,8 +75,17 @@ impl State {
         let Some(gate) = &self.gate else { return };
         if let Err(error) = gate.set_policies(policies) {
             tracing::error!(%error, "a policy is none: the gate is closed");
-            self.gate = None;
+            drop(self.retire());
         }
+    }
+
+    /// Takes the gate away, whose end closes it. What it has counted stays.
+    fn retire(&mut self) -> Option<Gate> {
+        let gate = self.gate.take()?;
+        let counted = Counters { connections_open: 0, ..gate.counters() };
+        self.closed = plus(self.closed, counted);
+        self.unsummed = plus(self.unsummed, counted);
+        Some(gate)
     }
 
     fn counters(&self) -> Counters {
@@ -98,8 +110,10 @@ impl Link {
     pub fn attach<E>(&self, start: impl FnOnce(Policies) -> Result<Gate, E>) -> Result<(), E> {
         let mut state = self.lock();
         let gate = start(state.policies())?;
+        let before = state.retire();
         state.gate = Some(gate);
         state.secrets = None;
+        drop((state, before));
         Ok(())
     }
 
@@ -124,10 +138,8 @@ impl Link {
     pub fn close(&self, links: &Links) {
         let mut all = links.lock();
         let mut state = self.lock();
-        let Some(gate) = state.gate.take() else { return };
-        let counted = Counters { connections_open: 0, ..gate.counters() };
-        state.closed = plus(state.closed, counted);
-        *all = plus(*all, counted);
+        let gate = state.retire();
+        *all = plus(*all, std::mem::take(&mut state.unsummed));
         drop((state, all));
         drop(gate);
     }
@@ -188,5 +200,60 @@ impl Link {
     /// That was written down.
     pub fn written(&self, traffic: Traffic) {
         self.lock().written = traffic;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, UdpSocket};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use holm_gate::{Mode, Sockets, Uplink, UplinkOptions};
+
+    use super::*;
+
+    /// A policy that no caller can set: it is checked before.
+    fn broken() -> EgressPolicy {
+        let rule = "a.example".parse().expect("a rule");
+        EgressPolicy { mode: Mode::Open, deny: vec![rule; 1000], ..EgressPolicy::none() }
+    }
+
+    #[test]
+    fn what_a_closed_gate_has_counted_stays() {
+        let uplink = Arc::new(Uplink::new(UplinkOptions::default()).expect("an uplink"));
+        let (links, link) = (Links::default(), Link::default());
+        let ask = || {
+            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+            let address = socket.local_addr().expect("an address");
+            let sockets = Sockets { tcp: Vec::new(), dns: vec![socket.into()] };
+            link.attach(|policies| Gate::start(&uplink, sockets, policies)).expect("a gate");
+            let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+            client.set_read_timeout(Some(Duration::from_secs(50))).expect("a time");
+            let question = b"\0\x07\x01\0\0\x01\0\0\0\0\0\0\x01a\x07example\0\0\x01\0\x01";
+            client.send_to(question, address).expect("sent");
+            client.recv(&mut [0; 512]).expect("an answer");
+        };
+        let check = |asked: u64| {
+            assert_eq!(link.counters().dns_queries, asked);
+            assert_eq!(links.sum([&link].into_iter()).dns_queries, asked);
+        };
+        ask();
+        check(1);
+        // Closed by a policy that is none.
+        link.set_own(broken());
+        assert!(!link.is_attached());
+        check(1);
+        // Attached anew, and once more without an end in between.
+        link.set_own(EgressPolicy::none());
+        ask();
+        check(2);
+        ask();
+        check(3);
+        link.close(&links);
+        check(3);
+        link.close(&links);
+        check(3);
+        assert_eq!(links.sum(std::iter::empty()).dns_queries, 3, "it is in the sum for good");
     }
 }
