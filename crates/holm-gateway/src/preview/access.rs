@@ -4,7 +4,7 @@
 //! what browsers send by themselves, also for pages of others: so it counts only for what the
 //! visitor opens, and for what the pages of the same sandbox ask for.
 
-use holm_engine::Port;
+use holm_engine::{AccountId, Port};
 use hyper::header::{
     COOKIE, HeaderName, HeaderValue, LOCATION, ORIGIN, REFERRER_POLICY, SET_COOKIE,
 };
@@ -31,7 +31,7 @@ pub enum Entry {
     /// May look.
     In,
     /// Gets a cookie first.
-    Opened(Response),
+    Opened(Box<Response>),
     /// May not.
     Refused,
 }
@@ -55,9 +55,9 @@ pub fn without_token(query: &str) -> Option<String> {
 }
 
 impl Previews {
-    /// Judges a visitor of `port`.
+    /// Judges a visitor of `port`, which is this account's.
     #[must_use]
-    pub fn judge(&self, head: &Parts, port: &Port) -> Entry {
+    pub fn judge(&self, head: &Parts, port: &Port, account: AccountId) -> Entry {
         let by_header =
             head.headers.get_all(HEADER).iter().any(|value| {
                 value.to_str().is_ok_and(|token| self.signer.admits(port, token.trim()))
@@ -69,10 +69,11 @@ impl Previews {
         match link {
             Some(token) if head.method == Method::GET => {
                 if port.public || by_cookie() {
-                    return Entry::Opened(self.clean(head));
+                    return Entry::Opened(Box::new(self.clean(head)));
                 }
-                if self.signer.opens(port, token) {
-                    return self.open(head, port).map_or(Entry::Refused, Entry::Opened);
+                if self.signer.opens(port, account, token) {
+                    let opened = self.open(head, port).map(Box::new);
+                    return opened.map_or(Entry::Refused, Entry::Opened);
                 }
             }
             _ => {}

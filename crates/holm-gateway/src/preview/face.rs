@@ -37,9 +37,9 @@ impl Previews {
             Err(NoPreview::Unknown) => return form.unknown(),
             Err(NoPreview::Gone(ended)) => return form.gone(Some(ended.reason)),
         };
-        match self.judge(&head, preview.port()) {
+        match self.judge(&head, preview.port(), preview.account()) {
             Entry::In => {}
-            Entry::Opened(response) => return response,
+            Entry::Opened(response) => return *response,
             Entry::Refused => return form.private(),
         }
         if *self.stage.borrow() > Stage::Serving {

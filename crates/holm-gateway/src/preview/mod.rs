@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | [`host`] | names of previews |
 //! | [`token`] | what lets a visitor look: signed, for one port, for a while |
+//! | [`used`] | which of them were used that work once |
 //! | [`access`] | who may look |
 //! | [`site`] | all previews of a process: where they are, who visits them |
 //! | [`face`] | the way of a request |
@@ -34,6 +35,7 @@ pub mod response;
 pub mod site;
 pub mod token;
 pub mod upgrade;
+pub mod used;
 
 pub use host::Domain;
 pub use site::{PreviewOptions, Previews};

@@ -1,5 +1,6 @@
 //! All previews of a process: where they are, what lets visitors in, how many there may be.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -251,11 +252,15 @@ impl Previews {
     /// What whoever exposed it is told: its address and, where it is private, new ways in.
     ///
     /// # Errors
-    /// As [`Self::url`]; when the system gives no random bytes.
-    pub async fn show(self: &Arc<Self>, port: &Port) -> Result<Shown, Error> {
+    /// As [`Self::url`]; `rate_limited` where this account has opened as many links as are kept in
+    /// mind; when the system gives no random bytes.
+    pub async fn show(self: &Arc<Self>, port: &Port, account: AccountId) -> Result<Shown, Error> {
         let url = self.url(port).await?;
         if port.public {
             return Ok(Shown { url, link: None, token: None });
+        }
+        if let Some(seconds) = self.signer.links_wait(account) {
+            return Err(too_many_links(port, seconds));
         }
         let token = self.signer.sign(port, Kind::Link, self.options.link_life)?;
         let link = format!("{url}?{}={}", super::access::PARAMETER, token.text);
@@ -283,6 +288,18 @@ impl Previews {
     pub async fn place_for(&self, sandbox: SandboxId, account: AccountId) -> Option<Place> {
         self.room.take(sandbox, account).await
     }
+}
+
+/// None is made that could not be opened.
+fn too_many_links(port: &Port, seconds: NonZeroU32) -> Error {
+    let text = format!(
+        "port {} is exposed, and there is no new link to it: this account has opened so many links \
+         that no further one works for {seconds} s",
+        port.port
+    );
+    let remedy = "Wait that long, use a token or a link that you have, or expose it with public.";
+    let error = Error::new(ErrorKind::RateLimited, text).suggest(remedy);
+    Error { retry_after: Some(seconds), ..error }
 }
 
 #[cfg(test)]

@@ -4,25 +4,25 @@
 //! a header, works for hours. Both are for the port as it was exposed at that time: exposed anew
 //! after it was not, it has none.
 
-use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use holm_engine::{Error, Port, random_bytes};
+use holm_engine::{AccountId, Error, Port, random_bytes};
 use jiff::Timestamp;
 use sha2::Sha256;
 
+use super::used::{Mark, Used};
+
 /// Bytes of a token before its signature: kind, end, and what tells it from others.
 const HEAD: usize = 1 + 8 + NONCE;
-const NONCE: usize = 9;
+/// Bytes that tell a token from others.
+pub(super) const NONCE: usize = 9;
 /// Bytes of a signature.
 const MAC: usize = 24;
-/// Links that are remembered as used. With more the one that would end first is forgotten.
-const USED: usize = 10_000;
 
 /// What a token is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl fmt::Debug for Token {
 /// Makes tokens and knows them.
 pub struct Signer {
     keyed: Option<Hmac<Sha256>>,
-    used: Mutex<BTreeSet<(i64, [u8; NONCE])>>,
+    used: Used,
 }
 
 impl Signer {
@@ -64,7 +64,7 @@ impl Signer {
             block[..32].copy_from_slice(&secret);
             Hmac::new(&block.into())
         });
-        Self { keyed, used: Mutex::default() }
+        Self { keyed, used: Used::default() }
     }
 
     /// A new token for this port.
@@ -92,20 +92,22 @@ impl Signer {
         self.read(port, Kind::Access, text).is_some()
     }
 
-    /// Whether this is a link token for that port which was not used before; from now on it is.
+    /// Whether this is a link token for that port of that account which was not used before; from
+    /// now on it is.
     #[must_use]
-    pub fn opens(&self, port: &Port, text: &str) -> bool {
-        let Some((end, nonce)) = self.read(port, Kind::Link, text) else { return false };
-        // Every change under the lock is one call of the set: it is whole even after a panic.
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn opens(&self, port: &Port, account: AccountId, text: &str) -> bool {
         let now = Timestamp::now().as_second();
-        while used.first().is_some_and(|(end, _)| *end <= now) || used.len() >= USED {
-            used.pop_first();
-        }
-        used.insert((end, nonce))
+        let mark = self.read(port, Kind::Link, text);
+        mark.is_some_and(|mark| self.used.mark(account, mark, now))
     }
 
-    fn read(&self, port: &Port, kind: Kind, text: &str) -> Option<(i64, [u8; NONCE])> {
+    /// Seconds until a link of this account can be opened; nothing where one can now.
+    #[must_use]
+    pub fn links_wait(&self, account: AccountId) -> Option<NonZeroU32> {
+        self.used.wait(account, Timestamp::now().as_second())
+    }
+
+    fn read(&self, port: &Port, kind: Kind, text: &str) -> Option<Mark> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (head, mac) = bytes.split_at_checked(HEAD)?;
         if mac.len() != MAC {
@@ -142,6 +144,10 @@ mod tests {
         Port { sandbox_id, port: 80, public: false, extend_lease: false, created_at }
     }
 
+    fn account() -> AccountId {
+        AccountId::random().expect("random bytes")
+    }
+
     #[test]
     fn a_token_is_for_one_port_of_one_sandbox_as_it_was_exposed_then() {
         let signer = Signer::new(Some([1; 32]));
@@ -160,7 +166,7 @@ mod tests {
             assert!(!signer.admits(&wrong, &token), "{wrong:?}");
         }
         assert!(!Signer::new(Some([2; 32])).admits(&port, &token));
-        assert!(!signer.opens(&port, &token), "no link");
+        assert!(!signer.opens(&port, account(), &token), "no link");
         for wrong in ["", "x", &token[1..], &token[..token.len() - 4], &format!("{token}AAAA")] {
             assert!(!signer.admits(&port, wrong), "{wrong}");
         }
@@ -179,19 +185,26 @@ mod tests {
         assert!(!signer.admits(&port, &over.text));
         let link = signer.sign(&port, Kind::Link, HOUR).expect("a token").text;
         assert!(!signer.admits(&port, &link), "no access");
-        assert!(signer.opens(&port, &link));
-        assert!(!signer.opens(&port, &link));
+        let account = account();
+        assert!(signer.opens(&port, account, &link));
+        assert!(!signer.opens(&port, account, &link));
         let other = signer.sign(&port, Kind::Link, HOUR).expect("a token").text;
-        assert!(signer.opens(&port, &other), "each link is its own");
+        assert!(signer.opens(&port, account, &other), "each link is its own");
     }
 
     #[test]
-    fn used_links_take_bounded_memory() {
+    fn links_of_one_account_push_out_no_mark_of_anothers() {
         let (signer, port) = (Signer::new(Some([1; 32])), port());
-        for _ in 0..USED + 10 {
-            let link = signer.sign(&port, Kind::Link, HOUR).expect("a token").text;
-            assert!(signer.opens(&port, &link));
+        let (crowded, other) = (account(), account());
+        let link = || signer.sign(&port, Kind::Link, HOUR).expect("a token").text;
+        let used = link();
+        assert!(signer.opens(&port, other, &used));
+        for _ in 0..super::super::used::EACH {
+            assert_eq!(signer.links_wait(crowded), None);
+            assert!(signer.opens(&port, crowded, &link()));
         }
-        assert_eq!(signer.used.lock().expect("no panic").len(), USED);
+        assert!(signer.links_wait(crowded).is_some() && !signer.opens(&port, crowded, &link()));
+        assert!(!signer.opens(&port, other, &used), "it was used");
+        assert!(signer.opens(&port, other, &link()));
     }
 }

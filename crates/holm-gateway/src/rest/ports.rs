@@ -148,7 +148,7 @@ async fn port_expose(
         extend_lease: asked.extend_lease.unwrap_or(false),
     };
     let port = call.engine.port_expose(&call.id, number(asked.port), options).await?;
-    let shown = call.surroundings.previews.show(&port).await?;
+    let shown = call.surroundings.previews.show(&port, call.engine.caller().account).await?;
     let mut answer = ExposedPort::new(&port, shown.url);
     if let Some(link) = shown.link {
         answer.link = Some(link.url);

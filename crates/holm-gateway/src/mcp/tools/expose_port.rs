@@ -75,8 +75,10 @@ async fn expose(mut context: Context) -> Result<Output, ToolError> {
     };
     let target = target::existing(&context, named).await?;
     let options = PortOptions { public, extend_lease };
-    let port = context.session.engine().port_expose(&target.id, number, options).await;
-    let shown = previews.show(&port.map_err(|error| target.error(error))?).await?;
+    let engine = context.session.engine();
+    let port = engine.port_expose(&target.id, number, options).await;
+    let port = port.map_err(|error| target.error(error))?;
+    let shown = previews.show(&port, engine.caller().account).await?;
     let mut result = json!({
         "sandbox_id": target.id, "port": number, "url": shown.url, "public": public,
     });
