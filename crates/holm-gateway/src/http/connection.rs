@@ -21,6 +21,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::limits::Limits;
+use super::places::Seat;
 use super::pulse::Pulse;
 use super::server::{Peer, Shared};
 use super::streams::Streams;
@@ -37,7 +38,7 @@ const CONNECTION_WINDOW: u32 = 1 << 20;
 const SEND_BUFFER: usize = 256 << 10;
 
 /// Serves one connection to its end.
-pub(super) async fn serve(shared: &Arc<Shared>, stream: TcpStream, peer: Peer) {
+pub(super) async fn serve(shared: &Arc<Shared>, stream: TcpStream, peer: Peer, seat: &Arc<Seat>) {
     let time = shared.limits().head_time;
     let is_begun = AtomicBool::new(false);
     let begun = async {
@@ -46,7 +47,7 @@ pub(super) async fn serve(shared: &Arc<Shared>, stream: TcpStream, peer: Peer) {
                 Ok(Ok(stream)) => {
                     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                     is_begun.store(true, Ordering::Relaxed);
-                    speak(shared, stream, peer, is_h2).await;
+                    speak(shared, stream, (peer, seat), is_h2).await;
                 }
                 Ok(Err(error)) => tracing::debug!(%error, "no TLS"),
                 Err(_elapsed) => {}
@@ -55,7 +56,7 @@ pub(super) async fn serve(shared: &Arc<Shared>, stream: TcpStream, peer: Peer) {
                 if let Ok(Ok(stream)) = timeout(time, Begun::read(stream)).await {
                     let is_h2 = stream.is_h2();
                     is_begun.store(true, Ordering::Relaxed);
-                    speak(shared, stream, peer, is_h2).await;
+                    speak(shared, stream, (peer, seat), is_h2).await;
                 }
             }
         }
@@ -75,15 +76,18 @@ async fn not_begun(shared: &Shared, is_begun: &AtomicBool) {
     }
 }
 
-async fn speak<S>(shared: &Arc<Shared>, stream: S, peer: Peer, is_h2: bool)
+/// Who is at the other end, and what its connection has.
+type Whose<'a> = (Peer, &'a Arc<Seat>);
+
+async fn speak<S>(shared: &Arc<Shared>, stream: S, whose: Whose<'_>, is_h2: bool)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let limits = shared.limits();
     let stream = TokioIo::new(Pulse::new(stream, limits.write_silence));
     let ended = match is_h2 {
-        true => second(shared, stream, peer, limits).await,
-        false => first(shared, stream, peer, limits).await,
+        true => second(shared, stream, whose, limits).await,
+        false => first(shared, stream, whose, limits).await,
     };
     if let Err(error) = ended {
         // Concerns its client only, who has gone or does not speak HTTP.
@@ -94,16 +98,16 @@ where
 async fn first<S>(
     shared: &Arc<Shared>,
     stream: TokioIo<Pulse<S>>,
-    peer: Peer,
+    (peer, seat): Whose<'_>,
     limits: &Limits,
 ) -> hyper::Result<()>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let service = service_fn(|mut request: Request<Incoming>| {
-        let shared = Arc::clone(shared);
+        let (shared, seat) = (Arc::clone(shared), Arc::clone(seat));
         request.extensions_mut().insert(peer);
-        async move { Ok::<_, Infallible>(shared.answer(request).await) }
+        async move { Ok::<_, Infallible>(shared.answer(request, &seat).await) }
     });
     let mut builder = http1::Builder::new();
     builder
@@ -124,7 +128,7 @@ where
 async fn second<S>(
     shared: &Arc<Shared>,
     stream: TokioIo<Pulse<S>>,
-    peer: Peer,
+    (peer, seat): Whose<'_>,
     limits: &Limits,
 ) -> hyper::Result<()>
 where
@@ -132,11 +136,11 @@ where
 {
     let streams = Streams::default();
     let service = service_fn(|mut request: Request<Incoming>| {
-        let shared = Arc::clone(shared);
+        let (shared, seat) = (Arc::clone(shared), Arc::clone(seat));
         let open = streams.open();
         request.extensions_mut().insert(peer);
         async move {
-            let mut response = shared.answer(request).await;
+            let mut response = shared.answer(request, &seat).await;
             response.body_mut().watch(open);
             Ok::<_, Infallible>(response)
         }

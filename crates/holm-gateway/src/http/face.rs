@@ -16,6 +16,12 @@ pub type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 pub trait HostFace: Face {
     /// True for requests to its hosts.
     fn claims(&self, request: &Request<Incoming>) -> bool;
+
+    /// Whether it serves its hosts on this server, and shares connections with others, or only
+    /// turns them away.
+    fn is_here(&self) -> bool {
+        true
+    }
 }
 
 /// One protocol on the server. Dropping the future, or the response's body, means that the client

@@ -5,8 +5,11 @@ use std::time::Duration;
 /// What one client, or all of them together, may take.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections at once. More wait in the socket's queue until one ends.
+    /// Connections at once. Previews, and all else, have three quarters of them at most; what is more
+    /// waits for `connection_wait` until one ends. Half as many again may be open that have said nothing.
     pub connections: usize,
+    /// How long a request waits for a place of its connection.
+    pub connection_wait: Duration,
     /// Requests at once on one connection of HTTP/2.
     pub streams: u32,
     /// Bytes of a request's head.
@@ -36,6 +39,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 1024,
+            connection_wait: Duration::from_secs(5),
             streams: 100,
             head_bytes: 64 << 10,
             head_time: Duration::from_secs(75),

@@ -9,6 +9,7 @@
 //! | [`server`] | accepting, connections, the orderly stop |
 //! | `connection`, [`tls`] | HTTP/1.1 or HTTP/2, with TLS where there is some |
 //! | [`streams`] | which of HTTP/2 wait for their client |
+//! | `places` | how many connections, and for what |
 //! | [`limits`] | every bound in one place |
 //! | [`face`] | what answers below some paths, or for some hosts; the seam for further protocols |
 //! | [`door`] | what is checked before a face does anything: host, origin, credential |
@@ -32,6 +33,7 @@ pub mod limits;
 pub mod metrics;
 pub mod origin;
 pub mod percent;
+mod places;
 pub mod pulse;
 pub mod reply;
 pub mod server;

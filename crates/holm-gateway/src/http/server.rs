@@ -11,7 +11,7 @@ use holm_engine::random_bytes;
 use hyper::Request;
 use hyper::body::Incoming;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
@@ -19,6 +19,7 @@ use super::connection;
 use super::face::{Face, HostFace};
 use super::limits::Limits;
 use super::metrics::Requests;
+use super::places::{Class, Places, Seat, Taken};
 use super::reply::{self, Response};
 use super::tls::Tls;
 use super::trace::{self, Collect, Open};
@@ -64,8 +65,10 @@ impl RequestId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
 
-/// Counts one request until its response is over, and holds its span as long.
+/// Counts one request until its response is over, and holds its span and its connection's place as
+/// long.
 pub struct Busy {
+    place: Option<Taken>,
     count: Arc<watch::Sender<usize>>,
     span: Option<Arc<Open>>,
 }
@@ -73,7 +76,7 @@ pub struct Busy {
 impl Busy {
     fn new(count: &Arc<watch::Sender<usize>>, span: Option<Arc<Open>>) -> Self {
         count.send_modify(|count| *count += 1);
-        Self { count: Arc::clone(count), span }
+        Self { place: None, count: Arc::clone(count), span }
     }
 }
 
@@ -92,7 +95,9 @@ pub(super) struct Shared {
 
 /// Serves until `shutdown` resolves and everything has come to its end.
 pub async fn serve(listener: TcpListener, options: Options, shutdown: impl Future<Output = ()>) {
-    let room = Arc::new(Semaphore::new(options.limits.connections));
+    let has_hosts = options.hosts.as_ref().is_some_and(|hosts| hosts.is_here());
+    let are_shared = has_hosts && !options.faces.is_empty();
+    let places = Places::new(&options.limits, are_shared);
     let shared = Arc::new(Shared {
         options,
         busy: Arc::new(watch::Sender::new(0)),
@@ -105,11 +110,14 @@ pub async fn serve(listener: TcpListener, options: Options, shutdown: impl Futur
             biased;
             () = &mut shutdown => break,
             Some(_) = connections.join_next() => {}
-            (stream, peer, permit) = accept(&listener, &room) => {
-                let shared = Arc::clone(&shared);
+            (stream, peer) = accept(&listener) => {
+                let (shared, seat) = (Arc::clone(&shared), places.enter());
                 connections.spawn(async move {
-                    connection::serve(&shared, stream, peer).await;
-                    drop(permit);
+                    tokio::select! {
+                        biased;
+                        () = connection::serve(&shared, stream, peer, &seat) => {}
+                        () = seat.evicted() => {}
+                    }
                 });
             }
         }
@@ -118,20 +126,13 @@ pub async fn serve(listener: TcpListener, options: Options, shutdown: impl Futur
     shared.stop(&mut connections).await;
 }
 
-async fn accept(
-    listener: &TcpListener,
-    room: &Arc<Semaphore>,
-) -> (TcpStream, Peer, OwnedSemaphorePermit) {
+async fn accept(listener: &TcpListener) -> (TcpStream, Peer) {
     loop {
-        // The semaphore is never closed; were it, waiting would be all there is to do.
-        let Ok(permit) = Arc::clone(room).acquire_owned().await else {
-            return std::future::pending().await;
-        };
         match listener.accept().await {
             Ok((stream, peer)) => {
                 // Small answers must not wait for acknowledgements. Where it cannot be set they do.
                 let _ = stream.set_nodelay(true);
-                return (stream, Peer(peer), permit);
+                return (stream, Peer(peer));
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection was not accepted");
@@ -139,6 +140,12 @@ async fn accept(
             }
         }
     }
+}
+
+/// Its connection has no place, and ends.
+fn crowded() -> Response {
+    let response = reply::text(503, "too many connections are open; try again\n");
+    reply::with(reply::with(response, "retry-after", "1"), "connection", "close")
 }
 
 /// What a head has at least had on the wire.
@@ -163,7 +170,11 @@ impl Shared {
         let _ = self.closing.subscribe().wait_for(|closing| *closing).await;
     }
 
-    pub(super) async fn answer(&self, mut request: Request<Incoming>) -> Response {
+    pub(super) async fn answer(
+        &self,
+        mut request: Request<Incoming>,
+        seat: &Arc<Seat>,
+    ) -> Response {
         let id = RequestId::fresh();
         request.extensions_mut().insert(id.clone());
         let since = Instant::now();
@@ -180,9 +191,11 @@ impl Shared {
         let span = self.options.traces.as_ref().filter(|_| is_traced).and_then(|collect| {
             Open::request(collect, &method, request.headers(), Arc::clone(&id.0))
         });
-        let busy = Busy::new(&self.busy, span);
+        let mut busy = Busy::new(&self.busy, span);
         let is_host = hosts.is_some();
+        busy.place = seat.take(if is_host { Class::Host } else { Class::Path }).await;
         let response = match &face {
+            _ if busy.place.is_none() => crowded(),
             _ if head_bytes(&request) > self.options.limits.head_bytes => {
                 reply::with(reply::text(431, "the head is too long\n"), "connection", "close")
             }

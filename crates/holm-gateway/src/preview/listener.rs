@@ -44,6 +44,10 @@ impl HostFace for Elsewhere {
     fn claims(&self, request: &Request<Incoming>) -> bool {
         self.0.claims(request)
     }
+
+    fn is_here(&self) -> bool {
+        false
+    }
 }
 
 /// A server for previews alone.

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::client::{assert_matches, run};
 use crate::site::{Site, command_call, request};
+use crate::wire::Wire;
 use crate::world::reaches;
 
 const MOMENT: Duration = Duration::from_millis(100);
@@ -148,6 +149,60 @@ fn connections_over_the_cap_wait_for_a_place() {
         assert_eq!(first.reply().await.status, 200);
         drop(first);
         assert_eq!(second.reply().await.status, 200);
+    });
+}
+
+/// A host of previews; there is none at it, which is an answer too.
+const PREVIEW: &str = "8080-0123456789abcdef01.localhost";
+
+#[test]
+fn previews_and_the_api_leave_each_other_places() {
+    run(async {
+        for (crowd, other) in
+            [((PREVIEW, 404), ("localhost", 200)), (("localhost", 200), (PREVIEW, 404))]
+        {
+            let site = Site::with(|setup| {
+                setup.limits.connections = 8;
+                setup.limits.connection_wait = MOMENT;
+            })
+            .await;
+            let ask = async |wire: &mut Wire, host: &str| {
+                wire.send("GET", "/health", &[("host", host)], b"").await;
+            };
+            // Connections that are kept and read nothing more.
+            let mut held = Vec::new();
+            for _ in 0..6 {
+                let mut wire = site.wire().await;
+                ask(&mut wire, crowd.0).await;
+                assert_eq!(wire.reply().await.status, crowd.1);
+                held.push(wire);
+            }
+            let mut late = site.wire().await;
+            ask(&mut late, crowd.0).await;
+            // Nor does who says nothing, however many there are, and those that are longest there go.
+            let mut silent = Vec::new();
+            for _ in 0..40 {
+                silent.push(site.wire().await);
+            }
+            let mut free = (site.wire().await, site.wire().await);
+            for wire in [&mut free.0, &mut free.1] {
+                ask(wire, other.0).await;
+                assert_eq!(wire.reply().await.status, other.1);
+            }
+            // There was no place for it.
+            assert!(late.head().await.is_none_or(|reply| reply.status == 503));
+            // A connection that asks for the other thing has its place there then, and not here.
+            let mut changing = held.pop().expect("one");
+            ask(&mut changing, other.0).await;
+            assert_eq!(changing.reply().await.status, other.1);
+            let mut more = site.wire().await;
+            ask(&mut more, other.0).await;
+            assert_eq!(more.reply().await.status, 503, "all eight are taken");
+            drop(changing);
+            let mut next = site.wire().await;
+            ask(&mut next, crowd.0).await;
+            assert_eq!(next.reply().await.status, crowd.1);
+        }
     });
 }
 
