@@ -2,6 +2,7 @@
 //! what a refusal says.
 
 mod admin;
+mod port;
 mod secret;
 
 use std::time::Duration;
@@ -14,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use admin::{Account, AccountChange, Entry, Key, KeyMade, NewAccount, NewKey, Topup};
+pub use port::{ExposedPort, Unexposed};
 pub use secret::{NewSecret, Secret};
 
 use crate::client::{Client, Repeat, Request};

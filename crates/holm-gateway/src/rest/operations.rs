@@ -2,7 +2,7 @@
 //! by REST is told the route.
 
 /// An operation and its route.
-const ROUTES: [(&str, &str); 13] = [
+const ROUTES: [(&str, &str); 14] = [
     ("create_sandbox", "`POST /v1/sandboxes`"),
     ("list_sandboxes", "`GET /v1/sandboxes`"),
     ("get_sandbox", "`GET /v1/sandboxes/{sandbox_id}`"),
@@ -13,6 +13,8 @@ const ROUTES: [(&str, &str); 13] = [
     ("write_file", "`PUT …/files`"),
     ("read_file", "`GET …/files`"),
     ("list_files", "`GET …/files/list`"),
+    // Before the one whose name is its end.
+    ("unexpose_port", "`DELETE …/ports`"),
     ("expose_port", "`POST …/ports`"),
     ("get_usage", "`GET /v1/usage`"),
     ("get_service_info", "`GET /v1/service-info`"),

@@ -7,6 +7,7 @@ mod drain;
 mod forward;
 mod key;
 mod mcp;
+mod port;
 mod run;
 mod secret;
 mod serve;
@@ -23,6 +24,7 @@ pub use drain::DrainArgs;
 pub use forward::ForwardArgs;
 pub use key::{KeyAction, KeyArgs, KeyCreateArgs, KeyListArgs, KeyRevokeArgs};
 pub use mcp::McpArgs;
+pub use port::{PortAction, PortArgs, PortExposeArgs, PortListArgs, PortUnexposeArgs};
 pub use run::RunArgs;
 pub use secret::{SecretAction, SecretArgs, SecretListArgs, SecretRmArgs, SecretSetArgs};
 pub use serve::{AuthMode, OnStop, ServeArgs};
@@ -108,6 +110,12 @@ pub enum Command {
     /// exposed. Goes on until it is interrupted or the sandbox ends.
     #[command(verbatim_doc_comment)]
     Forward(ForwardArgs),
+    /// Expose ports of a service's sandbox, list them, and end that
+    ///
+    /// A server in a sandbox of the service that HOLM_URL names, with the key in HOLM_API_KEY, gets a
+    /// URL that a person can open: private, with a link that opens it once in a browser, or public.
+    #[command(verbatim_doc_comment)]
+    Port(PortArgs),
     /// Print what is in force for `holm serve`, and where each value comes from
     ///
     /// Flags come before variables, variables before the settings file, the file before defaults.

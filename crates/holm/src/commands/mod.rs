@@ -9,6 +9,7 @@ mod forward;
 mod host;
 mod key;
 mod mcp;
+mod port;
 mod run;
 mod secret;
 mod serve;
@@ -47,6 +48,7 @@ pub fn dispatch(arguments: Cli, environment: &Environment) -> Result<u8, Failure
         Command::Forward(arguments) => {
             forward::run(ForwardSettings::resolve(arguments, environment)?)
         }
+        Command::Port(arguments) => port::run(arguments, environment),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Version(arguments) => version::run(&arguments),
     }

@@ -232,7 +232,7 @@ pub const TRACE_NAME: EnvVar = EnvVar {
 pub const URL: EnvVar = EnvVar {
     name: "HOLM_URL",
     aliases: &["ABX_SANDBOX_BASE_URL"],
-    commands: &["mcp", "forward", "account", "key", "secret"],
+    commands: &["mcp", "forward", "port", "account", "key", "secret"],
     flag: Some("--local"),
     doc: "URL of a holm service to use instead of the embedded engine, with or without `/mcp` or \
           `/v1/mcp` at its end. `--local` ignores it. `account` and `key` work through that service; \
@@ -243,7 +243,7 @@ pub const URL: EnvVar = EnvVar {
 pub const API_KEY: EnvVar = EnvVar {
     name: "HOLM_API_KEY",
     aliases: &["ABX_SANDBOX_API_KEY", "AAS_API_KEY"],
-    commands: &["mcp", "forward", "account", "key", "secret"],
+    commands: &["mcp", "forward", "port", "account", "key", "secret"],
     flag: Some("--local"),
     doc: "Key of the service at `HOLM_URL`. A key without a URL is refused, because no service's \
           address is built in; `--local` ignores it. `account` and `key` need an administrator's; without a URL they \
@@ -254,7 +254,7 @@ pub const API_KEY: EnvVar = EnvVar {
 pub const CA_FILE: EnvVar = EnvVar {
     name: "HOLM_CA_FILE",
     aliases: &[],
-    commands: &["mcp", "serve", "forward", "account", "key", "secret"],
+    commands: &["mcp", "serve", "forward", "port", "account", "key", "secret"],
     flag: None,
     doc: "File with certificates (PEM) of an authority to trust besides those of the system: for \
           the service at `HOLM_URL`, and for webhooks.",
@@ -264,7 +264,7 @@ pub const CA_FILE: EnvVar = EnvVar {
 pub const SSL_CERT_FILE: EnvVar = EnvVar {
     name: "SSL_CERT_FILE",
     aliases: &[],
-    commands: &["run", "mcp", "serve", "forward", "account", "key", "secret"],
+    commands: &["run", "mcp", "serve", "forward", "port", "account", "key", "secret"],
     flag: None,
     doc: "File with certificates (PEM) to trust in place of those of the system.",
 };
@@ -273,7 +273,7 @@ pub const SSL_CERT_FILE: EnvVar = EnvVar {
 pub const HTTPS_PROXY: EnvVar = EnvVar {
     name: "HTTPS_PROXY",
     aliases: &["https_proxy"],
-    commands: &["run", "mcp", "serve", "forward", "account", "key", "secret"],
+    commands: &["run", "mcp", "serve", "forward", "port", "account", "key", "secret"],
     flag: None,
     doc: "Proxy to a service whose URL begins with `https://`, such as \
           `http://proxy.example.com:3128`; in `serve` to a collector. Services on this machine \
@@ -293,7 +293,7 @@ pub const ALL_PROXY: EnvVar = EnvVar {
 pub const HTTP_PROXY: EnvVar = EnvVar {
     name: "HTTP_PROXY",
     aliases: &["http_proxy"],
-    commands: &["mcp", "serve", "forward", "account", "key", "secret"],
+    commands: &["mcp", "serve", "forward", "port", "account", "key", "secret"],
     flag: None,
     doc: "The same for `http://`.",
 };
@@ -302,7 +302,7 @@ pub const HTTP_PROXY: EnvVar = EnvVar {
 pub const NO_PROXY: EnvVar = EnvVar {
     name: "NO_PROXY",
     aliases: &["no_proxy"],
-    commands: &["run", "mcp", "serve", "forward", "account", "key", "secret"],
+    commands: &["run", "mcp", "serve", "forward", "port", "account", "key", "secret"],
     flag: None,
     doc: "Hosts, ends of hosts, addresses and networks that are reached without a proxy, with \
           commas between; `*` is all.",

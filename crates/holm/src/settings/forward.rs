@@ -4,7 +4,7 @@ use holm_engine::SandboxId;
 
 use super::RemoteSettings;
 use crate::cli::ForwardArgs;
-use crate::env_vars::{self, Environment};
+use crate::env_vars::Environment;
 use crate::exit::Failure;
 
 /// Resolved settings.
@@ -26,10 +26,7 @@ impl ForwardSettings {
     pub fn resolve(arguments: ForwardArgs, environment: &Environment) -> Result<Self, Failure> {
         let sandbox = arguments.sandbox.parse::<SandboxId>();
         let sandbox = sandbox.map_err(|error| Failure::usage(format!("the sandbox {error}")))?;
-        let remote = RemoteSettings::resolve(environment)?.ok_or_else(|| {
-            Failure::usage(format!("{} is not set, so there is no service", env_vars::URL.name))
-                .hint("set it to the URL that `holm serve` prints, and HOLM_API_KEY to a key")
-        })?;
+        let remote = RemoteSettings::required(environment)?;
         Ok(Self { remote, sandbox, ports: arguments.ports })
     }
 }

@@ -48,6 +48,17 @@ impl RemoteSettings {
         Ok(Some(Self { options, key_from, url_from }))
     }
 
+    /// The service that the environment names.
+    ///
+    /// # Errors
+    /// As [`Self::resolve`], and where it names none.
+    pub fn required(environment: &Environment) -> Result<Self, Failure> {
+        Self::resolve(environment)?.ok_or_else(|| {
+            Failure::usage(format!("{} is not set, so there is no service", env_vars::URL.name))
+                .hint("set it to the URL that `holm serve` prints, and HOLM_API_KEY to a key")
+        })
+    }
+
     /// The service that an administrator names by a flag, else the environment; nothing where
     /// neither does. The key is in a file, else in the environment.
     ///

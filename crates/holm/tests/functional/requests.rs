@@ -135,6 +135,7 @@ fn case_92_every_tool_as_documented(home: &Home) {
         ("read_file", json!({"path": "dir/f"})),
         ("list_files", json!({})),
         ("expose_port", json!({"port": 8080, "public": true})),
+        ("unexpose_port", json!({"port": 8080})),
         ("get_sandbox", json!({})),
         ("list_sandboxes", json!({"include_deleted": true, "limit": 10})),
         ("extend_sandbox", json!({"additional_minutes": 5})),
@@ -167,7 +168,7 @@ fn case_92_every_tool_as_documented(home: &Home) {
             first = id.to_owned();
         }
     }
-    assert_eq!(names.len(), 13, "the alias is not shown: {names:?}");
+    assert_eq!(names.len(), 14, "the alias is not shown: {names:?}");
     let info = mcp.call("get_service_info", json!({}));
     assert_eq!(info.ok()["version"], json!(env!("CARGO_PKG_VERSION")));
     let missing = info.ok()["missing"].as_array().expect("layers").clone();

@@ -62,10 +62,15 @@ fn run(context: Context) -> Work {
     Box::pin(expose(context))
 }
 
-async fn expose(mut context: Context) -> Result<Output, ToolError> {
+/// The port that a call is about.
+pub(super) fn number(context: &mut Context) -> Result<u16, ToolError> {
     let number = context.args.integer("port", 1..=65535)?;
     let number = number.and_then(|number| u16::try_from(number).ok());
-    let number = number.ok_or_else(|| ToolError::invalid("`port` is required"))?;
+    number.ok_or_else(|| ToolError::invalid("`port` is required"))
+}
+
+async fn expose(mut context: Context) -> Result<Output, ToolError> {
+    let number = number(&mut context)?;
     let public = context.args.flag("public")?.unwrap_or(false);
     let extend_lease = context.args.flag("extend_lease")?.unwrap_or(false);
     let named = context.args.word("sandbox_id")?;

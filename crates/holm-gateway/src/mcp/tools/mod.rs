@@ -14,6 +14,7 @@ mod report;
 mod run_code;
 mod run_command;
 mod target;
+mod unexpose_port;
 mod view;
 mod write_file;
 
@@ -30,6 +31,7 @@ pub fn all() -> Vec<Tool> {
         read_file::tool(),
         list_files::tool(),
         expose_port::tool(),
+        unexpose_port::tool(),
         get_sandbox::tool(),
         list_sandboxes::tool(),
         extend_sandbox::tool(),

@@ -238,6 +238,15 @@ fn embedded_previews_have_a_listener_of_their_own(home: &Home) {
         got.ok()["ports"][0],
         json!({"port": 8080, "url": shown.answer["url"], "public": false})
     );
+    // Unexposed, nobody gets in, nor with what was given before it is exposed again.
+    for (port, already) in [(8080, false), (8080, true), (9, true)] {
+        let gone = mcp.call("unexpose_port", json!({"port": port}));
+        assert_eq!(gone.ok()["already_unexposed"], already, "{port}");
+    }
+    assert_eq!(shown.ask("GET", "/", &[("cookie", &cookie)]).status, 404);
+    assert_eq!(mcp.call("get_sandbox", json!({})).ok()["ports"], json!([]));
+    mcp.call("expose_port", json!({"port": 8080})).ok();
+    assert_eq!(shown.ask("GET", "/", &[("cookie", &cookie)]).status, 401);
     // Nothing else is there.
     let plain =
         receive(open(shown.address, "localhost", "GET", "/mcp", &[("connection", "close")]));

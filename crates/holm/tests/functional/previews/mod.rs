@@ -6,6 +6,7 @@ mod cases;
 mod life;
 mod proxy;
 mod secure;
+mod remote;
 mod websocket;
 
 use std::io::{Read as _, Write as _};
