@@ -11,6 +11,7 @@ mod allow;
 mod bed;
 mod breakout;
 mod crash;
+mod flood;
 mod live;
 mod names;
 mod policy;

@@ -1,19 +1,25 @@
 //! Secrets: usable, not readable.
 
+use rustix::process::Signal;
+
 use crate::bed::*;
 use crate::common::*;
 
-on_beds!(Root, root: a_secret_is_used_and_never_seen, changes_reach_what_runs);
-on_beds!(Rootless, rootless: a_secret_is_used_and_never_seen);
+on_beds!(Root, root: a_secret_is_used_and_never_seen, changes_reach_what_runs, a_secret_works_again_after_kill_9);
+on_beds!(Rootless, rootless: a_secret_is_used_and_never_seen, a_secret_works_again_after_kill_9);
 
 const VALUE: &str = "s3cr3t-marker-0123456789";
 const OTHER_VALUE: &str = "an0ther-marker-9876543210";
 
 /// A service that trusts the internet's authority.
 fn serve(home: &Home) -> Serve {
+    serve_with(home, &[])
+}
+
+fn serve_with(home: &Home, arguments: &[&str]) -> Serve {
     let path = home.dir.join("authority.pem");
     std::fs::write(&path, authority_pem().expect("an authority")).expect("a file");
-    home.serve(&[], &[("SSL_CERT_FILE", path.to_str().expect("text"))])
+    home.serve(arguments, &[("SSL_CERT_FILE", path.to_str().expect("text"))])
 }
 
 fn put(client: &Client, name: &str, value: &str) -> Answer {
@@ -137,5 +143,41 @@ fn changes_reach_what_runs(home: &Home, bed: &Bed) {
     assert_eq!(other.rest("DELETE", "/v1/secrets/TOKEN", &Value::Null).status, 404);
     let refused = other.rest("POST", "/v1/sandboxes", &json!({"secrets": ["TOKEN"]}));
     assert_eq!(refused.status, 400, "{refused:?}");
+    serve.end();
+}
+
+/// The service is killed; its sandbox goes on, and its secret is where it was when the next one has it.
+fn a_secret_works_again_after_kill_9(home: &Home, bed: &Bed) {
+    let keep = ["--on-stop", "keep"];
+    let mut serve = serve_with(home, &keep);
+    assert_eq!(put(&serve, "TOKEN", VALUE).status, 200);
+    let id =
+        create(&serve, &json!({"network": "open", "secrets": ["TOKEN"], "timeout_minutes": 10}));
+    let ask = |client: &Client, path: &str| {
+        let header = "-H \"Authorization: Bearer $TOKEN\"";
+        sh(client, &id, &format!("curl -sS -o /dev/null {header} https://site.bed.test{path}"));
+        sent(bed, path)
+    };
+    let wanted = Some(format!("Bearer {VALUE}"));
+    assert_eq!(ask(&serve, "/before"), wanted);
+    let text = |client: &Client| sh(client, &id, "echo $TOKEN")["stdout"].clone();
+    let placeholder = text(&serve);
+    for round in 0..2 {
+        serve.signal(Signal::KILL);
+        serve.wait();
+        serve = serve_with(home, &keep);
+        // The gate is attached before its sandbox can be used, with what it puts in.
+        assert_eq!(ask(&serve, &format!("/after/{round}")), wanted, "{round}");
+        assert_eq!(text(&serve), placeholder, "what stands for it is the same");
+    }
+    // A new value counts for it as before.
+    assert_eq!(put(&serve, "TOKEN", OTHER_VALUE).status, 200);
+    let mut tries = 0;
+    until("the new one is used", || {
+        tries += 1;
+        (ask(&serve, &format!("/new/{tries}"))? == format!("Bearer {OTHER_VALUE}")).then_some(())
+    });
+    assert!(!serve.stderr().contains(VALUE));
+    assert_eq!(serve.rest("DELETE", &format!("/v1/sandboxes/{id}"), &Value::Null).status, 200);
     serve.end();
 }

@@ -3,10 +3,11 @@
 
 mod access;
 mod cases;
+mod crowd;
 mod life;
 mod proxy;
-mod secure;
 mod remote;
+mod secure;
 mod websocket;
 
 use std::io::{Read as _, Write as _};

@@ -1,7 +1,8 @@
 //! WebSockets through previews, byte by byte as RFC 6455 has them.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use hyper::Request;
 use hyper::client::conn::http2;
@@ -9,10 +10,11 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::{Bed, Shown, read_until};
-use crate::common::{Home, as_root, json};
+use crate::common::{GUARD, Home, as_root, json, long};
 
 as_root!(
     case_39_websockets_pass_as_they_are,
+    case_39_one_that_idles_stays_open,
     case_39_who_may_not_look_gets_a_plain_401,
     case_43_websockets_go_over_http_2_too,
 );
@@ -121,6 +123,27 @@ fn case_39_websockets_pass_as_they_are(home: &Home) {
     socket.send(CLOSE, &[0x0f, 0xa1]);
     assert_eq!(socket.receive(), (0x80 | CLOSE, vec![0x0f, 0xa1]), "4001");
     assert_eq!(socket.rest(), b"");
+    serve.end();
+}
+
+/// Longer than connections to programs are kept (4 seconds); in the long form longer than anything
+/// else may be silent (75 seconds), as the case has it.
+fn case_39_one_that_idles_stays_open(home: &Home) {
+    let silence = if long() { 300 } else { 6 };
+    let serve = home.serve(&[], &[]);
+    let bed = Bed::with(&serve, &json!({"timeout_minutes": 15}));
+    bed.start(&["8080@127.0.0.1"]);
+    let shown = bed.public(8080);
+    let mut socket = Socket::open(&shown, &[]);
+    socket.send(TEXT, b"before");
+    assert_eq!(socket.receive(), (0x80 | TEXT, b"before".to_vec()));
+    // That nothing comes is what is waited for: an end would come.
+    socket.0.set_read_timeout(Some(Duration::from_secs(silence))).expect("a time");
+    let quiet = socket.0.read(&mut [0]).expect_err("neither a byte nor an end");
+    assert!(matches!(quiet.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{quiet}");
+    socket.0.set_read_timeout(Some(GUARD)).expect("a time");
+    socket.send(TEXT, b"after");
+    assert_eq!(socket.receive(), (0x80 | TEXT, b"after".to_vec()));
     serve.end();
 }
 
