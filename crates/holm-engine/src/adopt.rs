@@ -28,6 +28,10 @@ use crate::{Engine, Error, network, plan};
 #[derive(Debug, Serialize, Deserialize)]
 struct Adoption {
     workdir: String,
+    /// Digests of the template's layers, which is known by its name only as long as nobody makes
+    /// another one of that name. None of the host's own programs.
+    #[serde(default)]
+    layers: Vec<String>,
     enforced: Vec<String>,
     missing: Vec<String>,
     /// In which run of the host's kernel it became ready, and when by `EngineSettings::clock`.
@@ -42,6 +46,7 @@ impl Build {
         let measured = self.sandbox.measured();
         let adoption = Adoption {
             workdir: self.sandbox.workdir.clone(),
+            layers: self.sandbox.layers().to_vec(),
             enforced: measured.enforced,
             missing: measured.missing,
             boot_id: settings.boot_id.clone(),
@@ -141,8 +146,11 @@ impl Engine {
             }
             (_, None) => self.settle_gone(record).await?,
             (SandboxState::Deleting, Some(machine)) => {
+                let layers = layers_of(&record);
+                let hold = self.hold_again(layers.clone()).await;
                 let sandbox = Sandbox::new(record.clone(), String::new(), Duration::ZERO, None);
                 let sandbox = Arc::new(sandbox);
+                sandbox.stands_on(layers, hold);
                 let live = sandbox.live();
                 sandbox.set(live);
                 sandbox.attach(machine)?;
@@ -204,6 +212,8 @@ impl Engine {
         let deadline = ready + lease.unwrap_or_default();
         let ceiling = account.and_then(network::ceiling);
         let sandbox = Arc::new(Sandbox::new(record, adoption.workdir, max_life, ceiling));
+        let hold = self.hold_again(adoption.layers.clone()).await;
+        sandbox.stands_on(adoption.layers, hold);
         let mut live = sandbox.live();
         live.ready = Some(ready);
         live.deadline = Some(deadline);
@@ -253,6 +263,12 @@ impl Engine {
         sandbox.hand_over(true);
         self.inner.registry.add(sandbox);
     }
+}
+
+/// The layers of a sandbox that is recorded. None where it never became ready.
+fn layers_of(record: &Record) -> Vec<String> {
+    let adoption = record.adoption.clone().map(serde_json::from_value::<Adoption>);
+    adoption.and_then(Result::ok).map(|adoption| adoption.layers).unwrap_or_default()
 }
 
 /// Removes what nobody has. False when it could not be done.

@@ -42,10 +42,11 @@ pub(crate) fn run_request(request: RunCommand, default_limit: u64) -> Result<Run
     })
 }
 
-/// The user's name in the protocol.
+/// The user's name in the protocol; empty is whom the template names.
 pub(crate) fn user(asked: Option<&str>) -> Result<&'static str, Error> {
     match asked {
-        None | Some("" | "sandbox" | "user") => Ok("sandbox"),
+        None | Some("") => Ok(""),
+        Some("sandbox" | "user") => Ok("sandbox"),
         Some("root") => Ok("root"),
         Some(other) => Err(Error::invalid(format!(
             "user must be \"sandbox\" or \"root\", not {:?}",
@@ -132,8 +133,11 @@ mod tests {
 
     #[test]
     fn users_are_two() {
-        for name in [None, Some(""), Some("sandbox"), Some("user")] {
-            assert_eq!(user(name).unwrap(), "sandbox");
+        for name in [None, Some("")] {
+            assert_eq!(user(name).unwrap(), "");
+        }
+        for name in ["sandbox", "user"] {
+            assert_eq!(user(Some(name)).unwrap(), "sandbox");
         }
         assert_eq!(user(Some("root")).unwrap(), "root");
         assert!(user(Some("nobody")).unwrap_err().public.contains("\"root\""));

@@ -18,6 +18,7 @@ use crate::network;
 use crate::plan::Plan;
 use crate::sandbox::Sandbox;
 use crate::steps::STEPS;
+use crate::template::Base;
 use crate::text::shorten;
 use crate::{CreateSandbox, EndReason, Engine, Error, ErrorKind, SandboxId, SandboxView};
 
@@ -107,9 +108,11 @@ impl Engine {
             let secrets = self.pick_secrets(&wanted.secrets).await?;
             let no_gate = self.inner.known_no_gate();
             let no_gate = no_gate.as_deref();
+            let base = self.base(wanted.template.as_deref()).await?;
+            let settings = &self.inner.settings;
             let plan =
-                Plan::new(&self.inner.settings, &self.caller, &account, no_gate, &secrets, wanted)?;
-            match self.make(plan, first.take()).await? {
+                Plan::new(settings, &self.caller, &account, no_gate, &secrets, &base, wanted)?;
+            match self.make(plan, base, first.take()).await? {
                 Made::New(view) => return Ok(*view),
                 Made::Before(id) => {
                     if let Some(view) = self.made_before(id).await? {
@@ -121,11 +124,14 @@ impl Engine {
         Err(Error::internal("create", &"a request without a key was made before"))
     }
 
-    async fn make(&self, plan: Plan, first: Option<FirstCall>) -> Result<Made, Error> {
+    async fn make(&self, plan: Plan, base: Base, first: Option<FirstCall>) -> Result<Made, Error> {
         let stays = plan.idempotency.is_some();
         let (answer, waiting) = oneshot::channel();
         let build = Build::new(self.clone(), plan, first);
         let sandbox = Arc::clone(&build.sandbox);
+        if let Some(held) = base.held {
+            sandbox.stands_on(held.template.layers, Some(held.hold));
+        }
         let waiting = Waiting { engine: self.clone(), sandbox, answer: waiting, stays };
         self.inner.tasks.spawn(build.run(answer, stays));
         waiting.answer().await

@@ -33,7 +33,7 @@ pub(crate) fn without_network(mut env: BTreeMap<String, String>) -> BTreeMap<Str
 
 /// Where programs look for the certificates that they trust; those of most languages trust others
 /// than the system's by themselves.
-const BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
+pub(crate) const BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
 const TRUST: &[&str] = &[
     "AWS_CA_BUNDLE",
     "CARGO_HTTP_CAINFO",
@@ -46,11 +46,11 @@ const TRUST: &[&str] = &[
     "SSL_CERT_FILE",
 ];
 
-/// Adds what makes programs trust the system's certificates, of which the gate's is one. What the
+/// Adds what makes programs trust the certificates of a file, of which the gate's is one. What the
 /// caller set stays.
-pub(crate) fn trust(env: &mut BTreeMap<String, String>) {
+pub(crate) fn trust(env: &mut BTreeMap<String, String>, bundle: &str) {
     for name in TRUST {
-        env.entry((*name).to_owned()).or_insert_with(|| BUNDLE.to_owned());
+        env.entry((*name).to_owned()).or_insert_with(|| bundle.to_owned());
     }
 }
 

@@ -33,8 +33,15 @@ pub(crate) fn from_guest(error: &ClientError, about: About) -> Error {
     }
 }
 
-/// A call on a sandbox that is being made: nothing of a user has run, so it is our fault.
+/// A call on a sandbox that is being made: nothing of a user has run, so it is our fault, unless an
+/// image cannot be used as it is.
 pub(crate) fn at_start(error: &ClientError) -> Error {
+    if let ClientError::Guest(said) = error
+        && said.code == Code::FailedPrecondition
+    {
+        return Error::invalid(shorten(&said.message, MAX_TEXT))
+            .with_internal(format!("{error:?}"));
+    }
     let text = "the new sandbox did not start as it should";
     Error::new(ErrorKind::Unavailable, text).with_internal(format!("{error:?}"))
 }

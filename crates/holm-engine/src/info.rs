@@ -6,8 +6,8 @@ use crate::{Engine, Language, Limits, ServiceInfo, Size, SizeName, env};
 
 impl Engine {
     /// What this engine offers and what is enforced on this host.
-    #[must_use]
-    pub fn service_info(&self) -> ServiceInfo {
+    pub async fn service_info(&self) -> ServiceInfo {
+        let templates = self.template_names().await;
         let settings = &self.inner.settings;
         let found = self.inner.driver.enforcement();
         let names = |enforced: bool| {
@@ -46,7 +46,7 @@ impl Engine {
                 .collect(),
             prices: SizeName::ALL.map(|name| (name, settings.prices.get(name))).to_vec(),
             currency: settings.currency.clone(),
-            templates: settings.templates.keys().cloned().collect(),
+            templates,
             default_template: settings.default_template.clone(),
             network_default: match self.inner.no_gate() {
                 None => settings.network.clone(),

@@ -58,6 +58,7 @@ mod start;
 mod steps;
 mod store_error;
 mod tasks;
+mod template;
 mod text;
 mod transfer;
 mod usage;
@@ -93,6 +94,9 @@ pub use shares::{Places, Shares};
 pub use size::{Chosen, HostCapacity, Sizes};
 #[doc(hidden)]
 pub use steps::create_steps;
+pub use template::{
+    HeldTemplate, SharedLibrary, Template, TemplateConfig, TemplateLibrary, TemplateView,
+};
 pub use text::whole_text;
 pub use transfer::{Download, Upload};
 pub use view::{

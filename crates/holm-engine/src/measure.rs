@@ -106,7 +106,7 @@ mod tests {
         SandboxSpec {
             id: "sbx_0123456789abcdef01".into(),
             hostname: "h".into(),
-            template: "host".into(),
+            root: holm_runtime::Root::Host,
             vcpus: 1,
             memory_bytes: 1 << 30,
             disk_bytes: 1 << 30,

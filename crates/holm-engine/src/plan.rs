@@ -10,10 +10,10 @@ use holm_wire::guest::Configure;
 use jiff::Timestamp;
 
 use crate::secret::Picked;
-use crate::text::shorten;
+use crate::template::Base;
 use crate::{
-    Caller, CreateSandbox, EngineSettings, Error, ErrorKind, LifetimeRules, SandboxId,
-    SandboxState, account, env, files, idempotency, network,
+    Caller, CreateSandbox, EngineSettings, Error, LifetimeRules, SandboxId, SandboxState, account,
+    env, files, idempotency, network,
 };
 
 /// Most labels, and most bytes of all of them.
@@ -44,10 +44,10 @@ impl Plan {
         account: &Account,
         no_gate: Option<&str>,
         secrets: &Picked,
+        base: &Base,
         request: CreateSandbox,
     ) -> Result<Self, Error> {
         let idempotency = idempotency::read(&request)?;
-        let template = template(settings, request.template.as_deref())?;
         let chosen = settings.sizes.choose(
             request.size.as_deref(),
             request.cpu,
@@ -64,7 +64,9 @@ impl Plan {
         env::check(&request.env)?;
         let mut variables =
             if network.is_none() { env::without_network(request.env) } else { request.env };
-        secrets.add_to(&mut variables)?;
+        secrets.add_to(&mut variables, base.bundle())?;
+        base.add_to(&mut variables);
+        let trusted = settings.authority.as_deref().filter(|_| !secrets.is_empty());
         if let Some(workdir) = &request.workdir {
             files::check_path("workdir", workdir)?;
             if !workdir.starts_with('/') {
@@ -78,7 +80,7 @@ impl Plan {
             spec: SandboxSpec {
                 id: id.to_string(),
                 hostname: hostname.clone(),
-                template: template.clone(),
+                root: base.root(),
                 vcpus: given.vcpus,
                 memory_bytes: given.memory_bytes(),
                 disk_bytes: given.disk_bytes(),
@@ -89,8 +91,11 @@ impl Plan {
             configure: Configure {
                 hostname,
                 env: variables,
-                workdir: request.workdir.unwrap_or_else(|| WORKDIR.to_owned()),
+                workdir: request
+                    .workdir
+                    .unwrap_or_else(|| base.workdir().unwrap_or(WORKDIR).to_owned()),
                 max_processes: given.max_processes,
+                image: base.image(trusted),
             },
             record: Record {
                 id,
@@ -99,7 +104,7 @@ impl Plan {
                 key_id: caller.key,
                 session: caller.session.clone(),
                 name: request.name,
-                template,
+                template: base.name.clone(),
                 size: chosen.name,
                 given,
                 vcpus_asked: chosen.vcpus_asked,
@@ -134,21 +139,6 @@ pub(crate) fn lifetimes(settings: &EngineSettings, account: &Account) -> Lifetim
     LifetimeRules { default: rules.default.min(max), max, ..rules }
 }
 
-fn template(settings: &EngineSettings, asked: Option<&str>) -> Result<String, Error> {
-    let asked = asked.unwrap_or(&settings.default_template);
-    settings.templates.get(asked).cloned().ok_or_else(|| {
-        let known: Vec<&str> = settings.templates.keys().map(String::as_str).collect();
-        Error::new(
-            ErrorKind::TemplateUnknown,
-            format!(
-                "there is no template {:?}; there are: {}",
-                shorten(asked, 60),
-                known.join(", ")
-            ),
-        )
-    })
-}
-
 fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Error> {
     let bytes: usize = labels.iter().map(|(key, value)| key.len() + value.len()).sum();
     if labels.len() > MAX_LABELS || bytes > MAX_LABEL_BYTES {
@@ -178,13 +168,16 @@ fn hostname(name: Option<&str>, id: &SandboxId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ErrorKind;
 
     fn check(request: CreateSandbox, want: Result<&str, (ErrorKind, &str)>) {
         let host = crate::HostCapacity { cpus: 8, memory_bytes: 64 << 30 };
         let settings = EngineSettings { host, ..EngineSettings::default() };
         let caller = Caller::local();
         let account = Account::new(caller.account, "local");
-        match (Plan::new(&settings, &caller, &account, None, &Picked::default(), request), want) {
+        let base = Base { name: "host".to_owned(), held: None };
+        let picked = Picked::default();
+        match (Plan::new(&settings, &caller, &account, None, &picked, &base, request), want) {
             (Ok(plan), Ok("")) => {
                 assert_eq!(plan.spec.hostname, format!("sbx-{}", plan.record.id.digits()));
             }
@@ -215,9 +208,6 @@ mod tests {
         check(named(""), Err((bad, "name must")));
         check(named("a\nb"), Err((bad, "name must")));
         check(named(&"x".repeat(65)), Err((bad, "name must")));
-        let template = |t: &str| CreateSandbox { template: Some(t.into()), ..Default::default() };
-        check(template("base"), Ok(""));
-        check(template("nope"), Err((ErrorKind::TemplateUnknown, "base, host")));
         let metadata = (0..65).map(|n| (n.to_string(), String::new())).collect();
         check(CreateSandbox { metadata, ..Default::default() }, Err((bad, "metadata")));
         let workdir = Some("a\0".to_owned());

@@ -1,5 +1,6 @@
 //! One live sandbox in memory: its record, its lease, its machine, and who waits for its end.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -49,6 +50,9 @@ pub(crate) struct Sandbox {
     pub ports: Exposures,
     machine: OnceLock<Attached>,
     measured: OnceLock<Measured>,
+    /// Digests of the layers that it stands on, and what keeps them.
+    layers: OnceLock<Vec<String>>,
+    hold: Mutex<Option<Box<dyn Any + Send + Sync>>>,
 }
 
 struct Attached {
@@ -118,7 +122,26 @@ impl Sandbox {
             ports: Exposures::default(),
             machine: OnceLock::new(),
             measured: OnceLock::new(),
+            layers: OnceLock::new(),
+            hold: Mutex::default(),
         }
+    }
+
+    /// It stands on layers of a template, which stay until [`Self::let_go`].
+    pub fn stands_on(&self, layers: Vec<String>, hold: Option<Box<dyn Any + Send + Sync>>) {
+        // Once, by who makes it or takes it over.
+        let _ = self.layers.set(layers);
+        *self.hold.lock().unwrap_or_else(PoisonError::into_inner) = hold;
+    }
+
+    /// The layers that it stands on; none where that is the host's own programs.
+    pub fn layers(&self) -> &[String] {
+        self.layers.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Nothing of it is left: its template may go as well.
+    pub fn let_go(&self) {
+        drop(self.hold.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     fn lock(&self) -> MutexGuard<'_, Live> {

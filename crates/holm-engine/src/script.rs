@@ -31,7 +31,7 @@ pub(crate) struct Script {
 
 impl Engine {
     /// Writes the script where only its user looks: in /tmp, or, where that is not possible, in
-    /// the home directory.
+    /// the home directory or /var/tmp.
     pub(crate) async fn store_script(
         &self,
         sandbox: &Arc<Sandbox>,
@@ -41,8 +41,11 @@ impl Engine {
     ) -> Result<Script, Error> {
         let token = u64::from_ne_bytes(random_bytes::<8>()?);
         let home = if owner == "root" { "/root" } else { "/home/sandbox" };
-        let directories =
-            [format!("/tmp/.holm-code-{token:016x}"), format!("{home}/.holm/code-{token:016x}")];
+        let directories = [
+            format!("/tmp/.holm-code-{token:016x}"),
+            format!("{home}/.holm/code-{token:016x}"),
+            format!("/var/tmp/.holm-code-{token:016x}"),
+        ];
         let code = Bytes::from(code);
         let mut last = None;
         for directory in directories {

@@ -9,7 +9,7 @@ use holm_runtime::Shape;
 use holm_store::{KeyHasher, NodeId, Sealer};
 
 use crate::faults::Faults;
-use crate::{Error, HostCapacity, LifetimeRules, Prices, Rate, Sizes};
+use crate::{Error, HostCapacity, LifetimeRules, Prices, Rate, SharedLibrary, Sizes};
 
 /// Settings of an engine. `EngineSettings::default()` is the embedded form.
 #[derive(Debug, Clone)]
@@ -25,8 +25,12 @@ pub struct EngineSettings {
     pub sizes: Sizes,
     /// What the host has; sizes are held against it.
     pub host: HostCapacity,
-    /// Templates that may be asked for: alias → name.
+    /// Names for the host's own programs: alias → name.
     pub templates: BTreeMap<String, String>,
+    /// All other templates; without it there are none.
+    pub library: Option<SharedLibrary>,
+    /// The certificate (PEM) with which the gate speaks for hosts to sandboxes that have secrets.
+    pub authority: Option<Arc<str>>,
     /// The template where the caller names none.
     pub default_template: String,
     /// Name of the driver, for service info.
@@ -114,6 +118,8 @@ impl Default for EngineSettings {
             sizes: Sizes::default(),
             host: HostCapacity::detect(),
             templates: templates.map(|(a, b)| (a.to_owned(), b.to_owned())).into(),
+            library: None,
+            authority: None,
             default_template: "host".to_owned(),
             driver_name: "linux".to_owned(),
             exec_timeout: Duration::from_secs(60),
@@ -149,6 +155,12 @@ impl Default for EngineSettings {
 }
 
 impl EngineSettings {
+    /// Whether a create that asks for this template gets the host's own programs.
+    #[must_use]
+    pub fn is_of_host(&self, template: Option<&str>) -> bool {
+        self.templates.contains_key(template.unwrap_or(&self.default_template))
+    }
+
     /// What a sandbox of that size is like; of the default size where none is named.
     ///
     /// # Errors

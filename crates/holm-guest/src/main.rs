@@ -12,6 +12,7 @@ mod command;
 mod errors;
 mod files;
 mod identity;
+mod image;
 mod io;
 mod metrics;
 mod probe;

@@ -45,7 +45,8 @@ pub async fn current(guest: &std::rc::Rc<Guest>) -> Result<Probe> {
 /// # Errors
 /// When no command can be started.
 async fn measure(guest: &std::rc::Rc<Guest>) -> Result<Probe> {
-    let user = guest.users.find("")?;
+    // No file of an image decides who is measured.
+    let user = guest.users.built_in().ok_or_else(|| internal("cannot measure", "no user"))?;
     let command = Command {
         argv: vec!["probe".to_owned()],
         env: BTreeMap::new(),

@@ -32,6 +32,9 @@ pub async fn configure(guest: &Shared, request: Configure) -> Result<Configured>
     }
     if guest.in_sandbox {
         repeat_hostname(guest, &request.hostname);
+        if let Some(image) = &request.image {
+            crate::image::settle(guest, image, &request.workdir)?;
+        }
     }
     guest.settings.replace(request);
     guest.configured.send_replace(true);

@@ -15,10 +15,10 @@ use crate::cgroup::{Control as _, Group};
 use crate::channel::Channel;
 use crate::disk;
 use crate::disk_ahead::DiskAhead;
-use crate::driver::{DriverErrorKind, MountRo};
+use crate::driver::{DriverErrorKind, MountRo, Root};
 use crate::failure::{Attempt, Failure};
 use crate::ids::IdMap;
-use crate::message::{Disk, Layer, Order, Preparation, Report, Tree};
+use crate::message::{Base, Disk, Layer, Order, Preparation, Report, Tree};
 use crate::options::{DiskSize, Settings};
 use crate::seccomp::Program;
 use crate::step::{Step, perform};
@@ -34,6 +34,7 @@ pub(crate) struct Plan<'a> {
     pub disk_ahead: Option<&'a DiskAhead>,
     pub size: DiskSize,
     pub ids: IdMap,
+    pub root: Root,
     pub mounts: Vec<MountRo>,
     /// PID 1's end of its channel.
     pub init: Channel,
@@ -67,7 +68,10 @@ fn build(plan: &Plan<'_>) -> Result<(), Failure> {
     let data_dir = &plan.settings.data_dir;
     let template = perform(fault, Step::Template, || {
         disk::check_reserve(data_dir, plan.settings.disk_reserve_bytes)?;
-        template::ensure(data_dir)
+        match &plan.root {
+            Root::Host => template::ensure(data_dir).map(Some),
+            Root::Layers(layers) => template::layers::usable(layers).map(|_| None),
+        }
     })?;
     if let Some(group) = &plan.group {
         perform(fault, Step::Cgroup, || group.make().tried("make the cgroup"))?;
@@ -83,7 +87,7 @@ fn build(plan: &Plan<'_>) -> Result<(), Failure> {
     let disk = ahead.map_or(Ok(made), |ahead| ahead.take().map(Some))?;
     perform(fault, Step::Layers, || {
         let mount = disk.as_ref().map(|disk| disk.mount.as_fd());
-        hand_over_layers(plan, &template, pid, mount)
+        hand_over_layers(plan, template.as_ref(), pid, mount)
     })?;
     let mounts = hold_mounts(pid);
     let mut fds = vec![pidfd.as_fd()];
@@ -209,7 +213,7 @@ pub(crate) fn no_namespaces(errno: Errno) -> Failure {
 /// cannot make such mounts here, so PID 1 opens the paths in its own namespace.
 fn hand_over_layers(
     plan: &Plan<'_>,
-    template: &template::Ready,
+    template: Option<&template::Ready>,
     pid: i32,
     disk: Option<BorrowedFd<'_>>,
 ) -> Result<(), Failure> {
@@ -227,13 +231,14 @@ fn hand_over_layers(
         fds.push(mapped_layer(path, userns.as_fd())?);
         Ok(Layer::Fd)
     };
-    let skeleton = layer(&template.skeleton)?;
-    let mut trees = Vec::new();
-    for tree in &template.trees {
-        let lower = layer(&Path::new("/").join(&tree.name))?;
-        let hide = tree.hide.as_deref().map(&mut layer).transpose()?;
-        trees.push(Tree { name: tree.name.clone(), lower, hide });
-    }
+    let base = match (&plan.root, template) {
+        (Root::Layers(layers), _) => {
+            let layers = template::layers::usable(layers)?;
+            Base::Layers(layers.into_iter().map(&mut layer).collect::<Result<_, _>>()?)
+        }
+        (Root::Host, Some(template)) => host_base(template, &mut layer)?,
+        (Root::Host, None) => return Err(Failure::internal("no host template")),
+    };
     if let (Some(disk), Some(userns)) = (disk, &userns) {
         sys::mounts::set_attributes(disk, MountAttrFlags::empty(), Some(userns.as_fd()), false)
             .tried("map the ids of the disk")?;
@@ -245,8 +250,7 @@ fn hand_over_layers(
     }
     let message = Order::Prepare(Box::new(Preparation {
         ids: plan.ids,
-        skeleton,
-        trees,
+        base,
         disk: if disk.is_some() { Disk::Fd } else { Disk::Memory(plan.size) },
         mounts: plan.mounts.clone(),
         mounts_by_fd: as_root,
@@ -256,8 +260,24 @@ fn hand_over_layers(
     plan.launcher.send(&message, &all).tried("hand the layers to PID 1")
 }
 
+fn host_base(
+    template: &template::Ready,
+    mut layer: impl FnMut(&Path) -> Result<Layer, Failure>,
+) -> Result<Base, Failure> {
+    let skeleton = layer(&template.skeleton)?;
+    let mut trees = Vec::new();
+    for tree in &template.trees {
+        let lower = layer(&Path::new("/").join(&tree.name))?;
+        let hide = tree.hide.as_deref().map(&mut layer).transpose()?;
+        trees.push(Tree { name: tree.name.clone(), lower, hide });
+    }
+    Ok(Base::Host { skeleton, trees })
+}
+
 fn mapped_layer(path: &Path, userns: BorrowedFd<'_>) -> Result<OwnedFd, Failure> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
     let mount = rustix::mount::open_tree(CWD, path, flags)
         .tried(&format!("open layer {}", path.display()))?;
     let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY

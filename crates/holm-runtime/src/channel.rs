@@ -15,8 +15,8 @@ use serde::de::DeserializeOwned;
 
 /// Longest message.
 const MAX_MESSAGE: usize = 64 * 1024;
-/// Most descriptors in one message.
-const MAX_FDS: usize = 32;
+/// Most descriptors in one message: as many as the kernel takes.
+const MAX_FDS: usize = 253;
 
 thread_local! {
     /// What a message is read into: once for each thread, because to make and clear it for every

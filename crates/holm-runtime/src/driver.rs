@@ -19,8 +19,8 @@ pub struct SandboxSpec {
     pub id: String,
     /// The kernel's host name inside. The files that repeat it are the guest's (`Configure`).
     pub hostname: String,
-    /// Name of the template; only `host` (alias `base`) for now.
-    pub template: String,
+    /// What its root is made of.
+    pub root: Root,
     /// Virtual processors; clamped by the engine to what the host has.
     pub vcpus: u32,
     /// Bytes of memory.
@@ -58,6 +58,24 @@ pub struct Shape {
     pub disk_bytes: u64,
     pub disk_inodes: u64,
     pub max_processes: u64,
+}
+
+/// What a sandbox finds below its root before it has written anything.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Root {
+    /// The host's own programs (template `host`, alias `base`).
+    #[default]
+    Host,
+    /// Directories of the host, the lowest one first, each a layer as an overlay has it: what it
+    /// deletes is a character device 0:0, what it makes opaque has `user.overlay.opaque`. Nothing
+    /// below them is believed: whatever they have where something of ours must be, gives way.
+    Layers(Vec<PathBuf>),
+}
+
+impl Root {
+    /// The most layers of one root.
+    pub const MAX_LAYERS: usize = 128;
 }
 
 /// A host path shown read-only inside.

@@ -109,15 +109,22 @@ pub(crate) enum Order {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Preparation {
     pub ids: crate::ids::IdMap,
-    /// The template's tree.
-    pub skeleton: Layer,
-    /// Trees of the host, such as `usr`, with what hides entries of them.
-    pub trees: Vec<Tree>,
+    pub base: Base,
     /// The writable layer: a descriptor, or a memory file system made by PID 1.
     pub disk: Disk,
     pub mounts: Vec<MountRo>,
     /// Host mounts as descriptors follow the layers; otherwise PID 1 opens the paths itself.
     pub mounts_by_fd: bool,
+}
+
+/// What the root stands on.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Base {
+    /// The skeleton of the host template, and trees of the host, such as `usr`, with what hides
+    /// entries of them.
+    Host { skeleton: Layer, trees: Vec<Tree> },
+    /// Layers of an image, the lowest one first.
+    Layers(Vec<Layer>),
 }
 
 /// A read-only layer: the next descriptor of the message, or a path of the host.

@@ -9,8 +9,13 @@ pub const DEFAULT_OUTPUT_LIMIT: u64 = 1 << 20;
 /// The most that a caller may ask to keep of each stream: 8 MiB.
 pub const MAX_OUTPUT_LIMIT: u64 = 8 << 20;
 
-/// Who runs a command or owns a file. In the protocol a name, `sandbox` (uid 1000) or `root`.
+/// Who runs a command or owns a file where nobody is named and the root is no image's. In the
+/// protocol a name, `sandbox` (uid 1000) or `root`.
 pub const DEFAULT_USER: &str = "sandbox";
+
+/// Where the guest puts the certificates that an image's programs are to trust, if
+/// [`Image::authority`] asks for that.
+pub const TRUSTED: &str = "/etc/holm-ca-certificates.crt";
 
 /// First call after the start: what the guest cannot know by itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +29,22 @@ pub struct Configure {
     pub workdir: String,
     /// Most processes and threads of one user's commands (RLIMIT_NPROC); 0 means no own limit.
     pub max_processes: u64,
+    /// Of a root that is an image's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
+}
+
+/// What the guest is to do in a root that is an image's: it looks at the image itself, because
+/// nobody outside does.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Image {
+    /// Whose commands and files are meant where nobody is named: `name`, `uid`, `name:group` or
+    /// `uid:gid`, as the image's own /etc/passwd and /etc/group have them; root when empty.
+    pub user: String,
+    /// A certificate (PEM) that programs are to trust besides those of the image; nothing is done
+    /// when empty.
+    pub authority: String,
 }
 
 /// Request of `Run`: one command, to its end, its output bounded.

@@ -64,9 +64,17 @@ impl Engine {
 }
 
 impl Picked {
+    pub fn is_empty(&self) -> bool {
+        self.placeholders.is_empty()
+    }
+
     /// Adds what stands for them to a sandbox's variables, and what makes its programs trust the
-    /// gate where it speaks for a host.
-    pub fn add_to(&self, variables: &mut BTreeMap<String, String>) -> Result<(), Error> {
+    /// gate, whose certificate is in `bundle`, where it speaks for a host.
+    pub fn add_to(
+        &self,
+        variables: &mut BTreeMap<String, String>,
+        bundle: &str,
+    ) -> Result<(), Error> {
         if self.placeholders.is_empty() {
             return Ok(());
         }
@@ -78,7 +86,7 @@ impl Picked {
             }
             variables.insert(name.clone(), placeholder.clone());
         }
-        env::trust(variables);
+        env::trust(variables, bundle);
         Ok(())
     }
 }
@@ -110,16 +118,16 @@ mod tests {
             |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let picked = pick(&names(&["B", "A", "B"]), &all).expect("both");
         let mut variables = BTreeMap::from([("C".to_owned(), "c".to_owned())]);
-        picked.add_to(&mut variables).expect("no conflict");
+        picked.add_to(&mut variables, "/b").expect("no conflict");
         assert!(variables["A"].starts_with(PREFIX) && variables["A"].len() == 56);
         assert_ne!(variables["A"], variables["B"]);
-        assert!(variables.contains_key("SSL_CERT_FILE") && variables["C"] == "c");
+        assert!(variables["SSL_CERT_FILE"] == "/b" && variables["C"] == "c");
         let error = pick(&names(&["C"]), &all).expect_err("unknown");
         assert!(error.public.contains("\"C\"") && error.public.contains("A, B"), "{error}");
-        let error = picked.add_to(&mut variables).expect_err("twice");
+        let error = picked.add_to(&mut variables, "/b").expect_err("twice");
         assert!(error.public.contains("in env"), "{error}");
         let mut none = BTreeMap::new();
-        pick(&[], &all).expect("none").add_to(&mut none).expect("nothing");
+        pick(&[], &all).expect("none").add_to(&mut none, "/b").expect("nothing");
         assert!(none.is_empty());
     }
 }

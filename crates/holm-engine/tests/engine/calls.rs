@@ -269,7 +269,7 @@ async fn file_errors_have_a_kind_and_name_the_path() {
 #[tokio::test]
 async fn service_info_tells_the_limits_in_force() {
     let (engine, _driver) = engine(settings());
-    let info = engine.service_info();
+    let info = engine.service_info().await;
     assert_eq!(info.limits.max_sandboxes, 20);
     assert_eq!(info.sizes.len(), 3);
     assert_eq!(info.templates, ["base", "host"]);

@@ -18,4 +18,5 @@ mod restart;
 mod scope;
 mod secret;
 mod support;
+mod template;
 mod webhook;

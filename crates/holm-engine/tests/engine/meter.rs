@@ -67,7 +67,7 @@ async fn sizes_have_their_prices_and_failed_creates_cost_nothing() {
     service.engine.shutdown().await;
     assert_eq!(1_000_000_000 - service.balance(account).await, 7 * 10 * PRICE);
     service.check_ledger(account).await;
-    let prices = service.engine.service_info().prices;
+    let prices = service.engine.service_info().await.prices;
     assert_eq!(prices.iter().map(|(_, price)| *price).collect::<Vec<_>>(), [100, 200, 400]);
 }
 

@@ -66,7 +66,7 @@ async fn without_a_gate_there_is_no_network_and_none_can_be_asked_for() {
         assert_eq!(error.kind, ErrorKind::IsolationUnavailable);
     }
     engine.network_set(&view.id, EgressPolicy::none()).await.unwrap();
-    assert!(engine.service_info().network.contains("loopback"));
+    assert!(engine.service_info().await.network.contains("loopback"));
     assert_eq!(driver.created(), 2);
 }
 

@@ -35,14 +35,14 @@ pub struct ExecRequest {
     /// The command line for `sh -c`.
     #[schemars(length(max = 131_071), extend("pattern" = "^[^\\u0000]*[^\\u0000\\s][^\\u0000]*$"))]
     pub command: String,
-    /// Working directory (default: /workspace).
+    /// Working directory (default: /workspace, or the template's own).
     #[schemars(length(min = 1, max = 4095), extend("pattern" = "^[^\\u0000]*$"))]
     pub cwd: Option<String>,
     /// Environment variables for this command.
     pub env: Option<Variables>,
     /// Time limit in milliseconds (default: 60000); never beyond the sandbox's own end.
     pub timeout_ms: Option<Whole<1, MAX_TIMEOUT_MS>>,
-    /// Who runs it (default: sandbox).
+    /// Who runs it (default: sandbox, or whom the template's image names).
     pub user: Option<User>,
     /// Text for its standard input, which is at its end otherwise.
     pub stdin: Option<String>,
@@ -210,10 +210,10 @@ pub struct RunCodeRequest {
     pub timeout_ms: Option<Whole<1, MAX_TIMEOUT_MS>>,
     /// Environment variables for this program.
     pub env: Option<Variables>,
-    /// Working directory (default: /workspace).
+    /// Working directory (default: /workspace, or the template's own).
     #[schemars(length(min = 1, max = 4095), extend("pattern" = "^[^\\u0000]*$"))]
     pub cwd: Option<String>,
-    /// Who runs it (default: sandbox).
+    /// Who runs it (default: sandbox, or whom the template's image names).
     pub user: Option<User>,
 }
 

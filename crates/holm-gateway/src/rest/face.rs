@@ -14,7 +14,7 @@ use super::failure::Failure;
 use super::over::Over;
 use super::{
     accounts, audit, exec, files, keys, network, openapi, ports, raw, sandboxes, secrets, service,
-    tunnel,
+    templates, tunnel,
 };
 use crate::http::access::Refused;
 use crate::http::body::Intake;
@@ -77,6 +77,7 @@ pub fn endpoints() -> Vec<Endpoint> {
         ports::endpoints(),
         tunnel::endpoints(),
         secrets::endpoints(),
+        templates::endpoints(),
         service::endpoints(),
         accounts::endpoints(),
         keys::endpoints(),

@@ -41,6 +41,7 @@ pub mod sandboxes;
 pub mod schema;
 pub mod secrets;
 pub mod service;
+pub mod templates;
 pub mod text;
 pub mod tunnel;
 

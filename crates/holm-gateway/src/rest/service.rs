@@ -211,7 +211,7 @@ async fn usage(call: Call<Fixed, NoQuery, Nothing>) -> Result<Answer<Usage>, Fai
 }
 
 async fn info(call: Call<Fixed, NoQuery, Nothing>) -> Result<Answer<ServiceInfo>, Failure> {
-    let info = call.engine.service_info();
+    let info = call.engine.service_info().await;
     let limits = &info.limits;
     let per_hour = |price: i64| units(price.saturating_mul(3600));
     let there = |name| info.sizes.iter().any(|(size, _)| *size == name);

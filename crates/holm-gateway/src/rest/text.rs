@@ -46,7 +46,7 @@ impl JsonSchema for Variables {
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum User {
-    /// The ordinary user (also where none is named).
+    /// The ordinary user (also where none is named, unless the template's image names one).
     Sandbox,
     /// Root of the sandbox.
     Root,

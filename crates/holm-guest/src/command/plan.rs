@@ -83,7 +83,7 @@ pub fn plan(guest: &Guest, command: &Command) -> Result<Plan> {
         max_processes: guest.settings.borrow().max_processes,
         open_files: guest.open_files,
         landlock: None,
-        not_found: format!("holm: {}: command not found\n", shown(program)).into_bytes(),
+        not_found: not_found(program).into_bytes(),
         not_executable: format!("holm: {}: permission denied\n", shown(program)).into_bytes(),
         stdio: [-1; 3],
         terminal: false,
@@ -97,6 +97,16 @@ pub fn too_large() -> holm_wire::connect::Error {
         "the arguments and variables are too large together for the system; pass data in a file \
          or on standard input",
     )
+}
+
+/// What is said of a program that is not there.
+fn not_found(program: &str) -> String {
+    if program == "/bin/sh" {
+        let text = "this sandbox has no shell, because its template has none; use a template with \
+                    one, or start a program by its path with `holm run`";
+        return format!("holm: /bin/sh: {text}\n");
+    }
+    format!("holm: {}: command not found\n", shown(program))
 }
 
 /// A program's name for one line of text.

@@ -4,7 +4,7 @@
 mod table;
 
 use crate::channel::Channel;
-use crate::driver::{Enforcement, Layer, LayerState, SandboxSpec};
+use crate::driver::{Enforcement, Layer, LayerState, Root, SandboxSpec};
 use crate::failure::Failure;
 use crate::linux::Child;
 use crate::message::{Created, Event, Facts, Request};
@@ -60,7 +60,7 @@ impl Trial {
         let spec = SandboxSpec {
             id: "sbx_doctor".into(),
             hostname: "doctor".into(),
-            template: "host".into(),
+            root: Root::Host,
             vcpus: 1,
             memory_bytes: 256 << 20,
             disk_bytes: options.blank.disk_bytes,

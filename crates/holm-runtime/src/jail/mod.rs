@@ -2,6 +2,7 @@
 //! need. Runs in a fork of the launcher, inside all namespaces, single-threaded.
 
 mod confine;
+pub(crate) mod image;
 mod kernel;
 mod root;
 mod shown;
@@ -22,7 +23,7 @@ use crate::driver::DriverErrorKind;
 use crate::failure::{Attempt, Failure};
 use crate::helper;
 use crate::ids::IdMap;
-use crate::message::{Answer, Identity, Order, Preparation};
+use crate::message::{Answer, Base, Identity, Order, Preparation};
 use crate::network::{self, Gate};
 use crate::options::Lifetime;
 use crate::seccomp::Program;
@@ -107,10 +108,23 @@ fn prepare(
         Ok(mounts)
     })?;
     let new_root = perform(fault, Step::Overlay, || root::mount_overlays(preparation))?;
-    perform(fault, Step::Kernel, || kernel::mount(&new_root, preparation.ids))?;
+    let etc = perform(fault, Step::Kernel, || {
+        // Before anything is mounted that a link could lead into.
+        let etc = match preparation.base {
+            Base::Host { .. } => None,
+            Base::Layers(_) => Some(image::prepare(&new_root)?),
+        };
+        kernel::mount(&new_root, preparation.ids)?;
+        Ok(etc)
+    })?;
     perform(fault, Step::Pivot, || {
-        let etc = target::directory(&new_root, "etc").tried("find /etc")?;
-        network::resolver::correct(gate, &etc)?;
+        match etc {
+            Some(etc) => network::resolver::write(gate, &etc)?,
+            None => {
+                let etc = target::directory(&new_root, "etc").tried("find /etc")?;
+                network::resolver::correct(gate, &etc)?;
+            }
+        }
         root::pivot(&new_root)
     })?;
     Ok(mounts)

@@ -13,9 +13,9 @@ use rustix::mount::{
     OpenTreeFlags, UnmountFlags,
 };
 
-use super::target;
+use super::{image, target};
 use crate::failure::{Attempt, Failure};
-use crate::message::{Disk, Layer, Preparation, Tree};
+use crate::message::{Base, Disk, Layer, Preparation, Tree};
 use crate::sys;
 
 /// Directories where the staging area may be mounted; one of them exists everywhere.
@@ -24,7 +24,7 @@ const PLACES: [&str; 4] = ["/tmp", "/mnt", "/run", "/var"];
 /// The descriptors of a preparation, in order.
 pub(super) struct Layers {
     disk: Option<OwnedFd>,
-    /// Skeleton, then for each tree its lower and what hides entries of it.
+    /// Skeleton, then for each tree its lower and what hides entries of it; or an image's layers.
     read_only: Vec<OwnedFd>,
     pub mounts: Vec<OwnedFd>,
 }
@@ -36,7 +36,8 @@ impl Layers {
             Disk::Fd => fds.next(),
             Disk::Memory(_) => None,
         };
-        let count = layers(preparation).filter(|(_, layer)| matches!(layer, Layer::Fd)).count();
+        let count =
+            layers(preparation).iter().filter(|(_, layer)| matches!(layer, Layer::Fd)).count();
         let read_only: Vec<_> = fds.by_ref().take(count).collect();
         let mounts: Vec<_> = fds.collect();
         let complete = read_only.len() == count
@@ -51,13 +52,21 @@ impl Layers {
 }
 
 /// All read-only layers with the names that they have in the staging area.
-fn layers(preparation: &Preparation) -> impl Iterator<Item = (String, &Layer)> {
-    let trees = preparation.trees.iter().flat_map(|tree| {
-        let lower = (format!("l-{}", tree.name), &tree.lower);
-        let hide = tree.hide.as_ref().map(|hide| (format!("h-{}", tree.name), hide));
-        std::iter::once(lower).chain(hide)
-    });
-    std::iter::once(("s".to_owned(), &preparation.skeleton)).chain(trees)
+fn layers(preparation: &Preparation) -> Vec<(String, &Layer)> {
+    match &preparation.base {
+        Base::Host { skeleton, trees } => {
+            let trees = trees.iter().flat_map(|tree| {
+                let lower = (format!("l-{}", tree.name), &tree.lower);
+                let hide = tree.hide.as_ref().map(|hide| (format!("h-{}", tree.name), hide));
+                std::iter::once(lower).chain(hide)
+            });
+            std::iter::once(("s".to_owned(), skeleton)).chain(trees).collect()
+        }
+        Base::Layers(layers) => {
+            let name = |(number, layer)| (image::layer_name(number), layer);
+            layers.iter().enumerate().map(name).collect()
+        }
+    }
 }
 
 /// Makes the staging area the working directory, with all layers mounted in it.
@@ -118,6 +127,7 @@ fn mount_staging() -> Result<(), Failure> {
 fn open_layer(path: &Path) -> Result<OwnedFd, Failure> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW
         | OpenTreeFlags::AT_RECURSIVE;
     let mount = rustix::mount::open_tree(CWD, path, flags)
         .tried(&format!("open layer {}", path.display()))?;
@@ -130,24 +140,38 @@ fn open_layer(path: &Path) -> Result<OwnedFd, Failure> {
 }
 
 /// Directories of the disk, and what is the sandbox's own from the start. Written into the upper
-/// layer before it is an upper layer, so that nothing is copied up.
-/// An image has all of it from its template.
+/// layer before it is an upper layer, so that nothing is copied up. An image of a disk has what a
+/// root of the host template needs; the root of an image of a template gets an empty one.
 fn prepare_upper(preparation: &Preparation) -> Result<(), Failure> {
-    if matches!(preparation.disk, Disk::Fd) {
-        return Ok(());
+    match (&preparation.base, &preparation.disk) {
+        (Base::Host { .. }, Disk::Fd) => Ok(()),
+        (Base::Host { trees, .. }, Disk::Memory(_)) => {
+            let trees = trees.iter().map(|tree| tree.name.as_str());
+            crate::upper::lay_out(Path::new("d"), trees, !preparation.ids.is_single())
+                .tried("lay the writable layer out")
+        }
+        (Base::Layers(_), _) => {
+            ["d/image", "d/image/u", "d/image/w"].iter().try_for_each(|dir| mkdir(dir, 0o755))
+        }
     }
-    let trees = preparation.trees.iter().map(|tree| tree.name.as_str());
-    crate::upper::lay_out(Path::new("d"), trees, !preparation.ids.is_single())
-        .tried("lay the writable layer out")
 }
 
 /// Mounts the root's overlay and those of the host's trees on it. Answers the root.
 pub(super) fn mount_overlays(preparation: &Preparation) -> Result<OwnedFd, Failure> {
     mkdir("r", 0o755)?;
-    let root = overlay("s", "d/root")?;
+    let trees = match &preparation.base {
+        Base::Host { trees, .. } => trees,
+        Base::Layers(layers) => {
+            let root = overlay(&image::lowers(layers.len()), "d/image")?;
+            attach(&root, "r")?;
+            return Ok(root);
+        }
+    };
+    let root = overlay(&[("lowerdir", "s".to_owned())], "d/root")?;
     attach(&root, "r")?;
-    for tree in &preparation.trees {
-        let mount = overlay(&lower_of(tree), &format!("d/{}", tree.name))?;
+    for tree in trees {
+        let lower = [("lowerdir", lower_of(tree))];
+        let mount = overlay(&lower, &format!("d/{}", tree.name))?;
         let place = target::directory(&root, &tree.name)
             .tried(&format!("find the place of /{}", tree.name))?;
         target::move_to(&mount, &place).tried("mount a tree of the host")?;
@@ -162,9 +186,11 @@ fn lower_of(tree: &Tree) -> String {
     }
 }
 
-fn overlay(lower: &str, disk: &str) -> Result<OwnedFd, Failure> {
+fn overlay(lowers: &[(&str, String)], disk: &str) -> Result<OwnedFd, Failure> {
     let context = open_fs("overlay")?;
-    set(&context, "lowerdir", lower)?;
+    for (key, lower) in lowers {
+        set(&context, key, lower)?;
+    }
     set(&context, "upperdir", &format!("{disk}/u"))?;
     set(&context, "workdir", &format!("{disk}/w"))?;
     // `userxattr`: what an overlay in a user namespace may store, and the same in all modes.

@@ -16,7 +16,7 @@ use super::{kernel, root, shown};
 use crate::driver::MountRo;
 use crate::failure::Failure;
 use crate::ids::IdMap;
-use crate::message::{Disk, Layer, Preparation};
+use crate::message::{Base, Disk, Layer, Preparation};
 use crate::options::DiskSize;
 use crate::sys;
 
@@ -87,8 +87,7 @@ fn build(place: &Place, inside: &str, proc: &str, dev: &str) -> Result<Seen, Fai
     sys::thread::leave_mounts_and_name().expect("own mounts");
     let preparation = Preparation {
         ids: IdMap::Range { start: 0 },
-        skeleton: Layer::Path(place.template()),
-        trees: Vec::new(),
+        base: Base::Host { skeleton: Layer::Path(place.template()), trees: Vec::new() },
         disk: Disk::Memory(DiskSize { bytes: 1 << 20, inodes: 1000 }),
         mounts: vec![MountRo { host: place.0.join("shown"), inside: inside.to_owned() }],
         mounts_by_fd: false,

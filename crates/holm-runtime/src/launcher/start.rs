@@ -11,7 +11,7 @@ use super::slot::{Order, Slot};
 use crate::builder::{self, Plan};
 use crate::cgroup::{Control as _, Limits};
 use crate::channel::Channel;
-use crate::driver::SandboxSpec;
+use crate::driver::{MountRo, Root, SandboxSpec};
 use crate::failure::{Attempt, Failure};
 use crate::message::{Answer, Event, Identity, Report};
 use crate::step::{Step, perform};
@@ -28,7 +28,8 @@ impl Launcher<'_> {
     /// A blank that fits: one that is ready, else one that is on its way, which is still nearer to
     /// the goal than a new one.
     pub(super) fn best_blank(&self, spec: &SandboxSpec) -> Option<u64> {
-        if !spec.mounts.is_empty() {
+        // Their roots are made: that of the host template, with nothing else in it.
+        if !spec.mounts.is_empty() || spec.root != Root::Host {
             return None;
         }
         let shape = spec.shape();
@@ -78,6 +79,7 @@ impl Launcher<'_> {
         let name = format!("{NAME}{number}");
         let shape = spec.map_or(self.host.settings.blank, SandboxSpec::shape);
         let mounts = spec.map(|spec| spec.mounts.clone()).unwrap_or_default();
+        let root = spec.map(|spec| spec.root.clone()).unwrap_or_default();
         let group = self.host.cgroups.as_ref().map(|tree| tree.group(&name));
         let settings = &self.host.settings;
         let instance = &self.host.instance;
@@ -86,7 +88,7 @@ impl Launcher<'_> {
         let mut slot = Slot::new(name, group, shape, ids, socket, order);
         slot.record = record;
         let begun = perform(settings.fault, Step::Record, || slot.keep(false))
-            .and_then(|()| self.fork_builder(&mut slot, mounts));
+            .and_then(|()| self.fork_builder(&mut slot, root, mounts));
         if let Err(failure) = begun {
             slot.end(Some(failure));
         }
@@ -97,7 +99,8 @@ impl Launcher<'_> {
     fn fork_builder(
         &mut self,
         slot: &mut Slot,
-        mounts: Vec<crate::driver::MountRo>,
+        root: Root,
+        mounts: Vec<MountRo>,
     ) -> Result<(), Failure> {
         let (ours, init) = Channel::pair().tried("make a channel")?;
         let (report, builders) = Channel::pair().tried("make a channel")?;
@@ -111,6 +114,7 @@ impl Launcher<'_> {
                 disk_ahead: ahead.as_ref(),
                 size: slot.shape.into(),
                 ids: slot.ids,
+                root,
                 mounts,
                 init,
                 launcher: &ours,

@@ -7,6 +7,7 @@
 mod copy;
 mod etc;
 mod hide;
+pub(crate) mod layers;
 mod old;
 mod skeleton;
 
@@ -17,7 +18,6 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
 
-use crate::driver::DriverErrorKind;
 use crate::failure::{Attempt, Failure};
 
 /// Changes with every change to what is written into the template.
@@ -52,21 +52,6 @@ pub(crate) struct HostTree {
     pub name: String,
     /// A layer above it that hides what only its owner may read.
     pub hide: Option<PathBuf>,
-}
-
-/// True when that is a template of ours.
-pub(crate) fn is_known(name: &str) -> bool {
-    matches!(name, "host" | "base")
-}
-
-/// The failure for a template that is not.
-pub(crate) fn unknown(name: &str) -> Failure {
-    Failure::of(
-        DriverErrorKind::UnknownTemplate,
-        format!(
-            "There is no template {name:?}; the one there is is called \"host\" (or \"base\")."
-        ),
-    )
 }
 
 /// Makes the `host` template if it is not there or no longer fits the host.

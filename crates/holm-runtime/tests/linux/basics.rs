@@ -1,6 +1,6 @@
 //! A sandbox from its making to its end, one and many.
 
-use holm_runtime::{Driver as _, DriverErrorKind, ExitReason, LinuxDriver, Machine};
+use holm_runtime::{Driver as _, DriverErrorKind, ExitReason, LinuxDriver, Machine, Root};
 
 use crate::harness::Test;
 use crate::leftovers;
@@ -140,7 +140,7 @@ fn dropped_create_leaves_nothing() {
 fn refused_creates_say_why() {
     let rig = Rig::new(options());
     let mut strange = spec();
-    strange.template = "../../etc".into();
+    strange.root = Root::Layers(vec!["/nowhere/tree".into()]);
     let error = rig.create(strange).err().unwrap();
     assert_eq!(error.kind, DriverErrorKind::UnknownTemplate);
     let one = spec();

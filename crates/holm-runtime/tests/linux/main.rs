@@ -11,6 +11,7 @@ mod groups;
 mod guest;
 mod harness;
 mod inside;
+mod layers;
 mod leftovers;
 mod outlive;
 mod owned;
@@ -39,6 +40,8 @@ fn main() {
                 gate::SOCKETS,
                 groups::TESTS,
                 inside::TESTS,
+                layers::TESTS,
+                layers::hostile::TESTS,
                 outlive::TESTS,
                 owned::TESTS,
                 poor::TESTS,

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use holm_runtime::{
-    Driver as _, DriverError, Guest, LinuxDriver, LinuxOptions, Machine, SandboxSpec,
+    Driver as _, DriverError, Guest, LinuxDriver, LinuxOptions, Machine, Root, SandboxSpec,
 };
 
 /// This program, which is also the guest.
@@ -56,7 +56,7 @@ pub fn spec() -> SandboxSpec {
     SandboxSpec {
         id: format!("sbx_{:08x}{:010x}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)),
         hostname: "island".into(),
-        template: "host".into(),
+        root: Root::Host,
         vcpus: 1,
         memory_bytes: 256 << 20,
         disk_bytes: 64 << 20,

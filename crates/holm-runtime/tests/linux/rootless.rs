@@ -8,8 +8,8 @@ use holm_runtime::{Layer, doctor};
 
 use crate::gate;
 use crate::harness::Test;
-use crate::leftovers;
 use crate::rig::{Rig, ask, base, options, sh, spec};
+use crate::{layers, leftovers};
 
 pub const TESTS: &[Test] = &[
     ("rootless_with_one_id", with_one_id),
@@ -118,6 +118,7 @@ pub fn child(kind: &str) -> ! {
         }
         rig.destroy(&*machine);
     }
+    on_layers(&rig, single);
     let machine = rig.create(spec()).unwrap();
     assert_eq!(ask(machine.guest_socket(), "ping").unwrap(), "pong");
     // Killing the launcher ends what it started, without any cgroup.
@@ -128,4 +129,19 @@ pub fn child(kind: &str) -> ! {
     rig.close();
     leftovers::wait_for_none(&instance, &[]);
     std::process::exit(0)
+}
+
+/// Layers as this user unpacks them: with one id all files are the user's, else those of root are.
+fn on_layers(rig: &Rig, single: bool) {
+    let [low, middle, top] = layers::three_layers();
+    low.link("proc", "/etc").link("dev", "dev").file("tmp", "").link("etc/hosts", "/etc/hostname");
+    for _ in 0..2 {
+        let machine = rig.create(layers::on(&[&low, &middle, &top])).unwrap();
+        let user = if single { "sandbox" } else { "root" };
+        for (script, want) in layers::SURE.iter().chain(layers::THREE) {
+            assert_eq!(sh(&*machine, user, script), *want, "{script}");
+        }
+        rig.destroy(&*machine);
+    }
+    assert_eq!(std::fs::read_to_string(low.path().join("a/b")).unwrap(), "b");
 }

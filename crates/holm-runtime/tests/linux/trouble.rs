@@ -1,16 +1,19 @@
 //! Steps that fail, and processes of ours that are killed in the middle: nothing may be left.
 
-use holm_runtime::{Driver as _, Fault, FaultMode, LinuxDriver, Step, When};
+use holm_runtime::{Driver as _, Fault, FaultMode, LinuxDriver, SandboxSpec, Step, When};
 
 use crate::harness::Test;
-use crate::leftovers;
 use crate::outlive::{is_alive, kill};
 use crate::rig::{Rig, ask, base, options, spec};
+use crate::{layers, leftovers};
 
 pub const TESTS: &[Test] = &[
     ("trouble_every_step_fails", every_step_fails),
     ("trouble_worker_killed_at_every_step", worker_killed_at_every_step),
     ("trouble_launcher_killed_at_every_step", launcher_killed_at_every_step),
+    ("trouble_every_step_fails_on_layers", every_step_fails_on_layers),
+    ("trouble_worker_killed_at_every_step_on_layers", worker_killed_at_every_step_on_layers),
+    ("trouble_launcher_killed_at_every_step_on_layers", launcher_killed_at_every_step_on_layers),
     ("trouble_init_dies_before_it_is_reported", init_dies_before_it_is_reported),
     ("trouble_owner_leaves_in_a_burst", owner_leaves_in_a_burst),
     ("trouble_launcher_killed_while_running", launcher_killed_while_running),
@@ -25,7 +28,11 @@ fn moments() -> impl Iterator<Item = (Step, When)> {
 }
 
 /// The error of a create. A create that is quicker than the blank gets one of its own.
-fn first_error(rig: &Rig, tries: usize) -> Option<holm_runtime::DriverError> {
+fn first_error(
+    rig: &Rig,
+    tries: usize,
+    spec: impl Fn() -> SandboxSpec,
+) -> Option<holm_runtime::DriverError> {
     let one = |_| {
         if tries > 1 {
             leftovers::wait_for_blank(&base().join("run"));
@@ -37,6 +44,10 @@ fn first_error(rig: &Rig, tries: usize) -> Option<holm_runtime::DriverError> {
 
 /// A create with that fault must fail and leave nothing.
 fn check(step: Step, when: When, mode: FaultMode) {
+    check_of(step, when, mode, spec);
+}
+
+fn check_of(step: Step, when: When, mode: FaultMode, spec: impl Fn() -> SandboxSpec) {
     let mut options = options();
     options.fault = Some(Fault { step, when, mode });
     // Only a sandbox that was a blank is named later.
@@ -44,7 +55,7 @@ fn check(step: Step, when: When, mode: FaultMode) {
     let rig = Rig::new(options);
     let instance = rig.driver.instance().to_owned();
     let launcher = rig.driver.launcher_pid();
-    let Some(error) = first_error(&rig, if step == Step::Name { 200 } else { 1 }) else {
+    let Some(error) = first_error(&rig, if step == Step::Name { 200 } else { 1 }, spec) else {
         panic!("{step:?} {when:?} {mode:?}: the fault did not happen")
     };
     if mode == FaultMode::Error {
@@ -74,6 +85,26 @@ fn worker_killed_at_every_step() {
 
 fn launcher_killed_at_every_step() {
     moments().for_each(|(step, when)| check(step, when, FaultMode::KillLauncher));
+}
+
+/// The same where the root stands on layers of an image, which is never a blank's.
+fn on_layers(mode: FaultMode) {
+    let [low, middle, top] = layers::three_layers();
+    for (step, when) in moments().filter(|(step, _)| *step != Step::Name) {
+        check_of(step, when, mode, || layers::on(&[&low, &middle, &top]));
+    }
+}
+
+fn every_step_fails_on_layers() {
+    on_layers(FaultMode::Error);
+}
+
+fn worker_killed_at_every_step_on_layers() {
+    on_layers(FaultMode::KillSelf);
+}
+
+fn launcher_killed_at_every_step_on_layers() {
+    on_layers(FaultMode::KillLauncher);
 }
 
 /// PID 1 may be gone, and reaped, before its builder's report of it is read. Which comes first is

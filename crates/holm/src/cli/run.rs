@@ -40,10 +40,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "POLICY")]
     pub network: Option<String>,
 
-    /// User inside
-    #[arg(long, short = 'u', value_name = "USER", default_value = "sandbox",
-          value_parser = ["sandbox", "root"])]
-    pub user: String,
+    /// User inside (default: the template's; sandbox for the host's own programs)
+    #[arg(long, short = 'u', value_name = "USER", value_parser = ["sandbox", "root"])]
+    pub user: Option<String>,
 
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]

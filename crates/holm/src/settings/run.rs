@@ -66,7 +66,7 @@ impl RunSettings {
             env: variables(&arguments.env, environment)?,
             workdir: arguments.workdir,
             mounts: mounts(&arguments.mount_ro)?,
-            user: arguments.user,
+            user: arguments.user.unwrap_or_default(),
             argv,
             term: term.and_then(|(_, value)| value.to_str()).map(str::to_owned),
         })

@@ -67,6 +67,7 @@ pub struct Shared {
     oom_kills: Arc<AtomicU64>,
     pub files: Mutex<BTreeMap<String, Stored>>,
     pub env: Mutex<BTreeMap<String, String>>,
+    pub image: Mutex<Option<holm_wire::guest::Image>>,
     pub last_run: Mutex<RunRequest>,
     pub runs: AtomicUsize,
     /// Commands that ended because nobody waited any more.
@@ -163,6 +164,7 @@ async fn answer(request: Request<Incoming>, state: Arc<Shared>) -> Reply {
             state.configured.fetch_add(1, Ordering::SeqCst);
             let configure: holm_wire::guest::Configure = serde_json::from_slice(&body).unwrap();
             *state.env.lock().unwrap() = configure.env;
+            *state.image.lock().unwrap() = configure.image;
             let measured = state.kind.probe.clone();
             json(&holm_wire::guest::Configured { measured })
         }

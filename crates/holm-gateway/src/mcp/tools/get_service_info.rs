@@ -68,7 +68,7 @@ fn run(context: Context) -> Work {
 
 async fn info(mut context: Context) -> Result<Output, ToolError> {
     context.args.finish()?;
-    let info = context.session.engine().service_info();
+    let info = context.session.engine().service_info().await;
     let limits = &info.limits;
     let layers: Vec<Value> = info
         .layers

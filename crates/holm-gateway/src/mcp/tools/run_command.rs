@@ -31,7 +31,12 @@ pub(super) fn tool() -> Tool {
         input: schema::input(
             &[
                 ("command", schema::string("The command line for sh.")),
-                ("cwd", schema::string("Working directory; /workspace where left out.")),
+                (
+                    "cwd",
+                    schema::string(
+                        "Working directory; where left out /workspace, or the template's own.",
+                    ),
+                ),
                 ("env", schema::strings_by_name("Environment variables for this command.")),
                 (
                     "timeout_ms",
@@ -46,9 +51,10 @@ pub(super) fn tool() -> Tool {
                 ),
                 (
                     "user",
-                    schema::with_default(
-                        schema::choice("Who runs it.", &["sandbox", "root"]),
-                        "sandbox",
+                    schema::choice(
+                        "Who runs it. Where left out: sandbox, or with a template from an image \
+                         the user that the image names.",
+                        &["sandbox", "root"],
                     ),
                 ),
                 (

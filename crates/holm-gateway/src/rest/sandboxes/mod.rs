@@ -59,7 +59,7 @@ impl SizeName {
     "required": ["timeout_minutes", "timeout_seconds"],
 }))]
 pub struct SandboxCreate {
-    /// What it is made from; `GET /v1/service-info` lists the templates.
+    /// What it is made from; `GET /v1/templates` lists the templates.
     pub template: Option<String>,
     /// How much processor, memory and disk (default: `small`, or what `cpu` and `memory_mb` fit).
     pub size: Option<SizeName>,

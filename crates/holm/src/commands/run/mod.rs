@@ -22,9 +22,6 @@ use signals::Signals;
 /// somebody's own terminal.
 const LIFETIME: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// Where the command starts unless `--workdir` says otherwise.
-const WORKDIR: &str = "/workspace";
-
 pub(super) fn run(settings: RunSettings) -> Result<u8, Failure> {
     in_sandbox(settings).map_err(|failure| match failure.code {
         exit::USAGE => failure,
@@ -39,8 +36,9 @@ fn in_sandbox(settings: RunSettings) -> Result<u8, Failure> {
     let lifetime = LifetimeRules { default: LIFETIME, min: Duration::ZERO, max: LIFETIME };
     let engine_settings = EngineSettings { lifetime, ..EngineSettings::default() };
     // The launcher begins with the one sandbox while we get ready to ask for it. One that shows
-    // directories of the host is not like any other.
-    options.blanks = usize::from(settings.mounts.is_empty());
+    // directories of the host, or that stands on a template's layers, is not like any other.
+    let of_host = engine_settings.is_of_host(settings.template.as_deref());
+    options.blanks = usize::from(settings.mounts.is_empty() && of_host);
     options.refill = false;
     let size = settings.size.as_deref();
     options.blank = engine_settings.shape(size).map_err(|error| host::engine_failure(&error))?;
@@ -71,7 +69,15 @@ async fn create_and_follow(
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
     let pty = terminal::wanted();
-    let (first, starting) = follow::start(command(settings, pty), settings.user.clone());
+    let workdir = match &settings.workdir {
+        Some(workdir) => workdir.clone(),
+        None => {
+            let workdir = engine.template_workdir(settings.template.as_deref()).await;
+            workdir.map_err(|error| host::engine_failure(&error))?
+        }
+    };
+    let command = command(settings, workdir, pty);
+    let (first, starting) = follow::start(command, settings.user.clone());
     let create = engine.sandbox_create_with(sandbox(settings), first);
     let sandbox = tokio::select! {
         created = create => created.map_err(|error| host::engine_failure(&error))?,
@@ -107,7 +113,7 @@ fn sandbox(settings: &RunSettings) -> CreateSandbox {
     }
 }
 
-fn command(settings: &RunSettings, pty: bool) -> StartRequest {
+fn command(settings: &RunSettings, workdir: String, pty: bool) -> StartRequest {
     let mut envs = settings.env.clone();
     if pty && let Some(term) = &settings.term {
         envs.entry("TERM".to_owned()).or_insert_with(|| term.clone());
@@ -117,7 +123,7 @@ fn command(settings: &RunSettings, pty: bool) -> StartRequest {
             cmd: settings.argv[0].clone(),
             args: settings.argv[1..].to_vec(),
             envs,
-            cwd: Some(settings.workdir.clone().unwrap_or_else(|| WORKDIR.to_owned())),
+            cwd: Some(workdir),
         },
         pty: pty.then(|| Pty { size: terminal::size() }),
         tag: None,

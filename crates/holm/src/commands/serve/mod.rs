@@ -54,7 +54,10 @@ pub(super) fn run(settings: ServeSettings) -> Result<u8, Failure> {
         ..settings.engine.clone()
     };
     // Before the driver: the first template trusts it already.
-    let ca = Some(Arc::new(place.authority()?));
+    let ca = Arc::new(place.authority()?);
+    let engine_settings =
+        EngineSettings { authority: Some(ca.certificate_pem().into()), ..engine_settings };
+    let ca = Some(ca);
     let driver = isolation::driver(&settings, &engine_settings)?;
     let uplink = Some(host::uplink(UplinkOptions { ca, ..settings.uplink.clone() })?);
     let engine_settings = EngineSettings { uplink, ..engine_settings };
