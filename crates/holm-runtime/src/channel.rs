@@ -91,6 +91,15 @@ impl Channel {
         self.receive_with(RecvFlags::CMSG_CLOEXEC)
     }
 
+    /// Waits for one message, which comes also where there is no room for its descriptors, without any
+    /// then: whoever wants them asks again. `None` when the other end is closed.
+    pub fn receive_as_far_as_there_is_room<T: DeserializeOwned>(
+        &self,
+    ) -> Result<Option<(T, Vec<OwnedFd>)>, Errno> {
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        BUFFER.with_borrow_mut(|buffer| self.receive_into(buffer, flags, ReturnFlags::TRUNC))
+    }
+
     /// Takes a message that is already there ([`Errno::AGAIN`] when none is).
     pub fn try_receive<T: DeserializeOwned>(&self) -> Result<Option<(T, Vec<OwnedFd>)>, Errno> {
         self.receive_with(RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT)
@@ -100,13 +109,15 @@ impl Channel {
         &self,
         flags: RecvFlags,
     ) -> Result<Option<(T, Vec<OwnedFd>)>, Errno> {
-        BUFFER.with_borrow_mut(|buffer| self.receive_into(buffer, flags))
+        let refused = ReturnFlags::TRUNC | ReturnFlags::CTRUNC;
+        BUFFER.with_borrow_mut(|buffer| self.receive_into(buffer, flags, refused))
     }
 
     fn receive_into<T: DeserializeOwned>(
         &self,
         bytes: &mut [u8],
         flags: RecvFlags,
+        refused: ReturnFlags,
     ) -> Result<Option<(T, Vec<OwnedFd>)>, Errno> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -131,8 +142,11 @@ impl Channel {
         if received.bytes == 0 {
             return Ok(None);
         }
-        if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+        if received.flags.intersects(refused) {
             return Err(Errno::MSGSIZE);
+        }
+        if received.flags.contains(ReturnFlags::CTRUNC) {
+            fds.clear();
         }
         let message =
             serde_json::from_slice(&bytes[..received.bytes]).map_err(|_| Errno::BADMSG)?;

@@ -169,6 +169,18 @@ pub trait Machine: Send + Sync + 'static {
     /// their place. Nothing of it ever opens a way out.
     fn gate_sockets(&self) -> BoxFuture<'_, Result<Option<GateSockets>, DriverError>>;
 
+    /// New sockets to connect to ports inside with: some, for as many connections. No program inside
+    /// ever has one of them, so none can do to them what a descriptor lets one do. To them counts
+    /// what the sandbox's network lets its programs do: loopback is reached, and nothing else but the
+    /// gate. Whoever has one keeps the sandbox's network in the kernel, also when all else of the
+    /// sandbox is gone; so they are to be closed with it. `None` where this driver has no such way.
+    ///
+    /// # Errors
+    /// When they cannot be made now; the guest's tunnel leads to ports too.
+    fn port_sockets(&self) -> BoxFuture<'_, Result<Option<PortSockets>, DriverError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// Ends it and waits until no process, mount, cgroup or image of it is left. Idempotent; all
     /// callers return when it is done.
     ///
@@ -197,6 +209,25 @@ impl GateSockets {
     pub(crate) fn halves(mut tcp: Vec<OwnedFd>) -> Option<Self> {
         let dns = tcp.split_off(tcp.len() / 2);
         (!tcp.is_empty() && tcp.len() == dns.len()).then_some(Self { tcp, dns })
+    }
+}
+
+/// TCP sockets of a sandbox's own network that are not connected yet; they do not block, and send
+/// small parts at once.
+#[derive(Debug, Default)]
+pub struct PortSockets {
+    /// For 127.0.0.1.
+    pub v4: Vec<OwnedFd>,
+    /// For `::1`, where the host has IPv6.
+    pub v6: Vec<OwnedFd>,
+}
+
+impl PortSockets {
+    pub(crate) fn by_family(fds: Vec<OwnedFd>) -> Self {
+        let family = |fd: &OwnedFd| rustix::net::sockopt::socket_domain(fd);
+        let (v6, v4) =
+            fds.into_iter().partition(|fd| family(fd) == Ok(rustix::net::AddressFamily::INET6));
+        Self { v4, v6 }
     }
 }
 

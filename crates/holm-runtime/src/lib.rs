@@ -29,7 +29,7 @@ mod upper;
 
 pub use driver::{
     BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, ExitReason, GateSockets, Layer,
-    LayerState, Machine, MountRo, Root, SandboxSpec, Shape, Usage,
+    LayerState, Machine, MountRo, PortSockets, Root, SandboxSpec, Shape, Usage,
 };
 pub use launcher::Guest;
 pub use linux::{Launching, LinuxDriver};

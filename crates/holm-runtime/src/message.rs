@@ -32,6 +32,8 @@ pub(crate) enum Request {
     Cancel { seq: u64 },
     /// Bind the gate's sockets of one that runs anew.
     Gate { seq: u64, id: String },
+    /// Make sockets in one that runs, for connections to its ports.
+    Ports { seq: u64, id: String },
     /// End everything.
     Shutdown { seq: u64 },
 }
@@ -55,8 +57,8 @@ pub(crate) enum Event {
     Created { seq: u64, sandbox: Created },
     /// Answer to `Create`.
     Failed { seq: u64, failure: Failure },
-    /// Answer to `Gate`. Descriptors: its sockets.
-    Gate { seq: u64, failure: Option<Failure> },
+    /// Answer to `Gate` and `Ports`. Descriptors: the sockets.
+    Sockets { seq: u64, failure: Option<Failure> },
     /// PID 1 is gone.
     Exited { id: String, out_of_memory: bool },
     /// Answer to `Destroy` and `Shutdown`.

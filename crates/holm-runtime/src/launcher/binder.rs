@@ -1,6 +1,7 @@
-//! Binding the gate's sockets again in a sandbox that runs: after it was adopted, or when the owner
-//! has lost those that it had. A child steps into the sandbox's network, because there may be no way
-//! back from there, and lives for nothing else.
+//! Making sockets in the network of a sandbox that runs: the gate's, after it was adopted or when the
+//! owner has lost those that it had, and those by which the owner connects to ports inside. A child
+//! steps into the sandbox's network, because there may be no way back from there, and lives for
+//! nothing else.
 
 use std::os::fd::{AsFd as _, AsRawFd, OwnedFd};
 
@@ -20,9 +21,19 @@ use crate::{helper, ids, sys};
 /// Longest time that it may take. There is nothing in it that could wait for a program inside.
 const SECONDS: u32 = 10;
 
+/// What it makes there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Errand {
+    /// The sockets of the egress gate.
+    Gate,
+    /// Sockets that are to be connected to ports.
+    Ports,
+}
+
 /// The child, and who waits for it.
 #[derive(Debug)]
 pub(super) struct Binder {
+    errand: Errand,
     pid: i32,
     seq: u64,
     report: Channel,
@@ -33,21 +44,24 @@ pub(super) struct Binder {
 struct Outcome(Result<(), Failure>);
 
 impl Binder {
-    fn start(seq: u64, init: &OwnedFd, gate: &Gate) -> Result<Self, Failure> {
+    fn start(errand: Errand, seq: u64, init: &OwnedFd, gate: &Gate) -> Result<Self, Failure> {
         let (report, theirs) = Channel::pair().tried("make a channel")?;
         let keep = [init.as_raw_fd(), theirs.as_raw_fd()];
         let pid = helper::start(c"holm-binder", &keep, || {
             helper::die_with_launcher()?;
             sys::process::end_after(SECONDS);
-            let bound = enter(init).and_then(|()| network::bind(gate));
-            let (outcome, sockets) = match bound {
+            let made = enter(init).and_then(|()| match errand {
+                Errand::Gate => network::bind(gate),
+                Errand::Ports => network::unconnected(),
+            });
+            let (outcome, sockets) = match made {
                 Ok(sockets) => (Ok(()), sockets),
                 Err(failure) => (Err(failure), Vec::new()),
             };
             let fds: Vec<_> = sockets.iter().map(|socket| socket.as_fd()).collect();
             theirs.send(&Outcome(outcome), &fds).tried("hand the sockets over")
         });
-        Ok(Self { pid: pid.tried("start the binder")?, seq, report })
+        Ok(Self { errand, pid: pid.tried("start the binder")?, seq, report })
     }
 
     /// Ends it, whatever it does.
@@ -76,50 +90,58 @@ fn enter(init: &OwnedFd) -> Result<(), Failure> {
 }
 
 impl Launcher<'_> {
-    /// Has the sockets of that sandbox bound again.
-    pub(super) fn bind_gate(&mut self, seq: u64, sandbox: &str) {
+    /// Has sockets made in the network of that sandbox.
+    pub(super) fn make_sockets(&mut self, errand: Errand, seq: u64, sandbox: &str) {
         let found = self.find(sandbox).and_then(|id| self.slots.get_mut(&id));
         let started = match found {
-            Some(slot) if slot.binder.is_some() => {
-                Err(Failure::internal("its sockets are being bound already"))
+            Some(slot) if slot.binders.iter().any(|binder| binder.errand == errand) => {
+                Err(Failure::internal("such sockets are being made already"))
             }
             Some(slot) if slot.running && !slot.ending => match (&slot.init, &slot.gate) {
                 (Some(init), Some(gate)) => {
-                    Binder::start(seq, init, gate).map(|binder| slot.binder = Some(binder))
+                    Binder::start(errand, seq, init, gate).map(|binder| slot.binders.push(binder))
                 }
                 _ => Err(Failure::internal("a sandbox without a process")),
             },
             _ => Err(Failure::internal(format!("{sandbox} does not run"))),
         };
         if let Err(failure) = started {
-            self.tell(&Event::Gate { seq, failure: Some(for_caller(failure)) });
+            self.tell(&Event::Sockets { seq, failure: Some(for_caller(errand, failure)) });
         }
     }
 
-    /// A child is gone: if it was a binder, what it has bound goes to the owner.
+    /// A child is gone: if it was a binder, what it has made goes to the owner.
     pub(super) fn note_bound(&mut self, pid: i32) {
-        let of = |binder: &mut Binder| binder.pid == pid;
-        let Some(binder) = self.slots.values_mut().find_map(|slot| slot.binder.take_if(of)) else {
-            return;
-        };
+        let mut all = self.slots.values_mut();
+        let found = all.find_map(|slot| {
+            let at = slot.binders.iter().position(|binder| binder.pid == pid)?;
+            Some(slot.binders.swap_remove(at))
+        });
+        let Some(binder) = found else { return };
+        let seq = binder.seq;
         match binder.outcome() {
-            Ok(sockets) => {
-                self.tell_with(&Event::Gate { seq: binder.seq, failure: None }, sockets);
-            }
+            Ok(sockets) => self.tell_with(&Event::Sockets { seq, failure: None }, sockets),
             Err(failure) => {
-                let failure = Some(for_caller(failure));
-                self.tell(&Event::Gate { seq: binder.seq, failure });
+                let failure = Some(for_caller(binder.errand, failure));
+                self.tell(&Event::Sockets { seq, failure });
             }
         }
     }
 }
 
 /// Nothing was to be made here, so what says that it could not be made is another text.
-fn for_caller(mut failure: Failure) -> Failure {
+fn for_caller(errand: Errand, mut failure: Failure) -> Failure {
     if failure.kind == DriverErrorKind::Internal {
-        failure.public = "The sandbox's network could not be connected again, so it reaches \
-                          nothing; the log has the reason."
-            .into();
+        failure.public = match errand {
+            Errand::Gate => {
+                "The sandbox's network could not be connected again, so it reaches nothing; the \
+                 log has the reason."
+            }
+            Errand::Ports => {
+                "There is no direct way to the sandbox's ports for now; the log has the reason."
+            }
+        }
+        .into();
     }
     failure
 }

@@ -244,7 +244,8 @@ impl<'a> Launcher<'a> {
                     slot.end(None);
                 }
             }
-            Request::Gate { seq, id } => self.bind_gate(seq, &id),
+            Request::Gate { seq, id } => self.make_sockets(binder::Errand::Gate, seq, &id),
+            Request::Ports { seq, id } => self.make_sockets(binder::Errand::Ports, seq, &id),
             Request::Shutdown { seq } => {
                 self.shutdown.push(seq);
                 self.end_all();

@@ -55,8 +55,8 @@ pub(super) struct Slot {
     pub gate: Option<Gate>,
     /// The gate's sockets, until the owner is there to have them.
     pub gate_sockets: Vec<OwnedFd>,
-    /// The helper that binds them again.
-    pub binder: Option<Binder>,
+    /// Helpers that make sockets inside.
+    pub binders: Vec<Binder>,
     /// PID 1 was told to go on to the guest.
     pub told: bool,
     /// The host name inside is still a blank's.
@@ -116,7 +116,7 @@ impl Slot {
             socket,
             gate: None,
             gate_sockets: Vec::new(),
-            binder: None,
+            binders: Vec::new(),
             told: false,
             nameless: false,
             namer: None,

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::Launcher;
+use super::binder::Binder;
 use super::slot::Slot;
 use crate::cgroup::Control as _;
 use crate::failure::{Attempt, Failure};
@@ -202,17 +203,12 @@ fn undo_name(slot: &Slot) -> Undone {
     Undone::Wait
 }
 
-/// From here on nobody inside reaches the gate by us. A helper that binds its sockets again may hold
-/// the sandbox's namespaces, so it is killed and waited for.
+/// From here on nobody inside reaches the gate by us. Helpers that make sockets inside may hold the
+/// sandbox's namespaces, so they are killed and waited for.
 fn undo_gate(slot: &mut Slot) -> Undone {
     slot.gate_sockets.clear();
-    match &slot.binder {
-        Some(binder) => {
-            binder.kill();
-            Undone::Wait
-        }
-        None => Undone::Yes,
-    }
+    slot.binders.iter().for_each(Binder::kill);
+    if slot.binders.is_empty() { Undone::Yes } else { Undone::Wait }
 }
 
 /// Kills builder and PID 1, and waits for both. A PID 1 whose builder died before it could report

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::owned::Exit;
 use super::shared::Shared;
 use crate::cgroup::Control;
-use crate::driver::{BoxFuture, DriverError, ExitReason, GateSockets, Machine, Usage};
+use crate::driver::{BoxFuture, DriverError, ExitReason, GateSockets, Machine, PortSockets, Usage};
+use crate::failure::Failure;
 use crate::message::{Created, Request};
 
 /// Dropping it without [`Machine::destroy`] ends the sandbox too, without waiting: nobody could
@@ -65,8 +66,21 @@ impl Machine for LinuxMachine {
             if first.is_some() {
                 return Ok(first);
             }
-            let answer = self.shared.ask_for_gate(&self.created.id)?;
-            answer.await.map_err(|_| self.shared.launcher_gone())?.map(Some)
+            let id = self.created.id.clone();
+            let fds = self.shared.sockets(|seq| Request::Gate { seq, id }).await?;
+            let sockets = GateSockets::halves(fds);
+            Ok(Some(sockets.ok_or_else(|| Failure::internal("a gate without sockets"))?))
+        })
+    }
+
+    fn port_sockets(&self) -> BoxFuture<'_, Result<Option<PortSockets>, DriverError>> {
+        Box::pin(async move {
+            let id = self.created.id.clone();
+            let fds = self.shared.sockets(|seq| Request::Ports { seq, id }).await?;
+            if fds.is_empty() {
+                return Err(Failure::internal("no sockets for ports have come").into());
+            }
+            Ok(Some(PortSockets::by_family(fds)))
         })
     }
 

@@ -1,6 +1,7 @@
 //! Requests under way.
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -10,14 +11,14 @@ use crate::driver::{DriverError, GateSockets, SandboxSpec};
 use crate::message::{Created, Request};
 
 pub(super) type CreateAnswer = Result<(Created, Option<GateSockets>), DriverError>;
-pub(super) type GateAnswer = Result<GateSockets, DriverError>;
+pub(super) type SocketsAnswer = Result<Vec<OwnedFd>, DriverError>;
 pub(super) type DoneAnswer = Result<(), DriverError>;
 
 /// By number: who waits, and what was sent, where it may have to be sent again.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     pub creates: HashMap<u64, (String, oneshot::Sender<CreateAnswer>)>,
-    pub gates: HashMap<u64, oneshot::Sender<GateAnswer>>,
+    pub sockets: HashMap<u64, oneshot::Sender<SocketsAnswer>>,
     pub others: HashMap<u64, oneshot::Sender<DoneAnswer>>,
     pub sent: HashMap<u64, Vec<u8>>,
 }
@@ -37,9 +38,9 @@ impl Pending {
     }
 
     /// A caller that has gone wants no sockets; they are closed.
-    pub fn answer_gate(&mut self, seq: u64, answer: GateAnswer) {
+    pub fn answer_sockets(&mut self, seq: u64, answer: SocketsAnswer) {
         self.sent.remove(&seq);
-        if let Some(sender) = self.gates.remove(&seq) {
+        if let Some(sender) = self.sockets.remove(&seq) {
             let _ = sender.send(answer);
         }
     }

@@ -14,7 +14,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::line::{self, Ready};
 use super::owned::{Exit, Owned};
-use super::pending::{DoneAnswer, GateAnswer, Pending};
+use super::pending::{DoneAnswer, Pending, SocketsAnswer};
 use super::{Child, clean_up_after};
 use crate::channel::{Channel, encode};
 use crate::driver::{DriverError, DriverErrorKind, ExitReason, GateSockets};
@@ -137,16 +137,12 @@ impl Shared {
         Ok(receiver)
     }
 
-    /// Asks for new sockets of a sandbox's gate.
-    pub(super) fn ask_for_gate(
-        &self,
-        id: &str,
-    ) -> Result<oneshot::Receiver<GateAnswer>, DriverError> {
+    /// Asks for sockets that are made inside a sandbox.
+    pub(super) async fn sockets(&self, request: impl FnOnce(u64) -> Request) -> SocketsAnswer {
         let seq = self.next_seq();
         let (sender, receiver) = oneshot::channel();
-        let request = Request::Gate { seq, id: id.to_owned() };
-        self.send(seq, &request, |pending| drop(pending.gates.insert(seq, sender)))?;
-        Ok(receiver)
+        self.send(seq, &request(seq), |pending| drop(pending.sockets.insert(seq, sender)))?;
+        receiver.await.map_err(|_| self.launcher_gone())?
     }
 
     /// Has a sandbox removed, and waits until nothing of it is left.
@@ -258,7 +254,7 @@ impl Shared {
 
     fn read_events(&self, channel: &Channel) {
         loop {
-            match channel.receive::<Event>() {
+            match channel.receive_as_far_as_there_is_room::<Event>() {
                 Ok(Some((event, fds))) => self.take(event, fds),
                 Ok(None) => return,
                 Err(errno) => {
@@ -309,13 +305,9 @@ impl Shared {
             Event::Failed { seq, failure } => {
                 state.pending.answer_create(seq, Err(failure.into()));
             }
-            Event::Gate { seq, failure } => {
-                let answer = match failure {
-                    Some(failure) => Err(failure.into()),
-                    None => GateSockets::halves(fds)
-                        .ok_or_else(|| Failure::internal("a gate without sockets").into()),
-                };
-                state.pending.answer_gate(seq, answer);
+            Event::Sockets { seq, failure } => {
+                let answer = failure.map_or(Ok(fds), |failure| Err(failure.into()));
+                state.pending.answer_sockets(seq, answer);
             }
             Event::Exited { id, out_of_memory } => {
                 let reason = if out_of_memory { ExitReason::OutOfMemory } else { ExitReason::Died };
@@ -344,7 +336,7 @@ impl Shared {
         }
         // What was to be destroyed is gone too, once the clean-up is done; see `LinuxMachine`.
         state.pending.others.clear();
-        state.pending.gates.clear();
+        state.pending.sockets.clear();
         if self.outlives_owner() {
             // They go on.
             return;

@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
-pub(crate) use sockets::bind;
+pub(crate) use sockets::{bind, unconnected};
 
 /// The number of the gate's sockets, TCP and UDP alike, on 127.0.0.1 and `::1`.
 ///

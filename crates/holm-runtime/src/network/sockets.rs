@@ -1,4 +1,4 @@
-//! The gate's sockets inside a namespace.
+//! Sockets inside a namespace: the gate's, and those for connections to ports.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -23,6 +23,41 @@ pub(crate) fn bind(gate: &Gate) -> Result<Vec<OwnedFd>, Failure> {
     let places = &places[..gate.families()];
     let listeners = places.iter().map(|place| one(*place, SocketType::STREAM));
     listeners.chain(places.iter().map(|place| one(*place, SocketType::DGRAM))).collect()
+}
+
+/// How many sockets are made at once, for IPv4 and IPv6: together what one message carries.
+const UNCONNECTED: [(AddressFamily, usize); 2] =
+    [(AddressFamily::INET, 24), (AddressFamily::INET6, 8)];
+
+/// Bytes that the kernel holds in either direction of a connection to a port, at most; it doubles them
+/// for what it needs itself. Without a bound of our own a program that sends and a visitor who does
+/// not read, or the other way round, would make it some megabytes each.
+const BUFFER: usize = 128 << 10;
+
+/// Makes sockets in the namespace that this process is in. Nothing of them is said to anybody inside
+/// before they are connected.
+pub(crate) fn unconnected() -> Result<Vec<OwnedFd>, Failure> {
+    let mut sockets = Vec::new();
+    for (family, count) in UNCONNECTED {
+        for _ in 0..count {
+            match try_unconnected(family) {
+                Ok(socket) => sockets.push(socket),
+                // The host has no IPv6.
+                Err(Errno::AFNOSUPPORT) if family == AddressFamily::INET6 => return Ok(sockets),
+                Err(errno) => return Err(errno).tried("make a socket for connections to ports"),
+            }
+        }
+    }
+    Ok(sockets)
+}
+
+fn try_unconnected(family: AddressFamily) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    sockopt::set_socket_send_buffer_size(&socket, BUFFER)?;
+    sockopt::set_socket_recv_buffer_size(&socket, BUFFER)?;
+    Ok(socket)
 }
 
 fn one(place: SocketAddr, kind: SocketType) -> Result<OwnedFd, Failure> {

@@ -16,6 +16,7 @@ mod leftovers;
 mod outlive;
 mod owned;
 mod poor;
+mod ports;
 mod rig;
 mod rootless;
 mod trouble;
@@ -45,6 +46,7 @@ fn main() {
                 outlive::TESTS,
                 owned::TESTS,
                 poor::TESTS,
+                ports::TESTS,
                 rootless::TESTS,
                 trouble::TESTS,
             ];
