@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::audit::Refusals;
 use crate::counts::Counts;
+use crate::direct::Directs;
 use crate::key_end::KeyEnds;
 use crate::lease::Timer;
 use crate::measure::Measured;
@@ -62,6 +63,7 @@ pub(crate) struct Inner {
     /// Visitors of sandboxes that are not here look into the store one after the other.
     pub preview_lookups: Semaphore,
     pub refreshing: Refreshing,
+    pub directs: Directs,
 }
 
 impl Drop for Inner {
@@ -121,6 +123,7 @@ impl Engine {
             whole_outputs: Semaphore::new(room::WHOLE_OUTPUTS),
             preview_lookups: Semaphore::new(4),
             refreshing: Refreshing::default(),
+            directs: Directs::default(),
         };
         Self::of_operator(Arc::new(inner))
     }

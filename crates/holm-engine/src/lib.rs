@@ -17,6 +17,7 @@ mod code;
 mod command;
 mod counts;
 mod create;
+mod direct;
 mod driver_error;
 mod end;
 mod engine;
@@ -63,6 +64,7 @@ mod text;
 mod transfer;
 mod usage;
 mod view;
+mod way;
 mod webhook;
 
 pub use account::{AccountChange, NewAccount};
@@ -117,4 +119,4 @@ pub use holm_store::{
     NodeId, Outcome, PORTS_MAX, Page, PageQuery, Port, SandboxId, SandboxState, Sealer, SecretText,
     Size, SizeName, Store, Traffic, Usage,
 };
-pub use holm_wire::client::Tunnel;
+pub use way::Way;

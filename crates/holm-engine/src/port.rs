@@ -9,8 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use holm_store::{Event, KeyScope, Owner, Port};
-use holm_wire::client::{ClientError, Tunnel};
-use holm_wire::connect::Code;
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::sync::watch;
@@ -18,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::event::Happened;
 use crate::sandbox::Sandbox;
-use crate::{AccountId, Ended, Engine, Error, ErrorKind, SandboxId, SandboxState};
+use crate::{AccountId, Ended, Engine, Error, ErrorKind, SandboxId, SandboxState, Way};
 
 /// How often traffic extends a lease, at most; sooner where that is a quarter of the lifetime.
 const TOUCH_EVERY: Duration = Duration::from_secs(10);
@@ -262,12 +260,12 @@ impl Engine {
     /// # Errors
     /// [`ErrorKind::Unavailable`] where nothing listens or the sandbox does not answer;
     /// `not_found`, `sandbox_gone`.
-    pub async fn port_connect(&self, id: &SandboxId, number: u16) -> Result<Tunnel, Error> {
+    pub async fn port_connect(&self, id: &SandboxId, number: u16) -> Result<Way, Error> {
         let sandbox = self.usable(id).await?;
         tokio::select! {
             biased;
             ended = sandbox.ended() => Err(Error::gone(id, ended)),
-            tunnel = self.tunnel(&sandbox, number) => tunnel.map_err(|why| {
+            way = self.way(&sandbox, number) => way.map_err(|why| {
                 let text = match why {
                     NotConnected::Refused => format!("nothing listens on port {number} in {id}"),
                     NotConnected::Unreachable => format!("sandbox {id} does not answer"),
@@ -275,21 +273,6 @@ impl Engine {
                 Error::new(ErrorKind::Unavailable, text)
                     .suggest("Start a server on that port and try again.")
             }),
-        }
-    }
-
-    async fn tunnel(&self, sandbox: &Arc<Sandbox>, number: u16) -> Result<Tunnel, NotConnected> {
-        let Ok(guest) = sandbox.guest() else { return Err(NotConnected::Unreachable) };
-        match guest.tunnel(number).await {
-            Ok(tunnel) => Ok(tunnel),
-            Err(ClientError::Guest(said)) if said.code == Code::Unavailable => {
-                Err(NotConnected::Refused)
-            }
-            Err(error) => {
-                tracing::debug!(id = %sandbox.id, number, ?error, "no way to a port");
-                crate::health::check_later(self, sandbox);
-                Err(NotConnected::Unreachable)
-            }
         }
     }
 }
@@ -311,8 +294,15 @@ impl Preview {
     ///
     /// # Errors
     /// See [`NotConnected`].
-    pub async fn connect(&self) -> Result<Tunnel, NotConnected> {
-        self.engine.tunnel(&self.sandbox, self.exposed.port.port).await
+    pub async fn connect(&self) -> Result<Way, NotConnected> {
+        self.engine.way(&self.sandbox, self.exposed.port.port).await
+    }
+
+    /// Whether a new connection would go straight to the program, so that one through the guest is
+    /// not worth keeping.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.sandbox.direct.is_open()
     }
 
     /// Resolves once nobody may go on: the sandbox is ending, which is told, or the port is not

@@ -14,6 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::direct::Direct;
 use crate::measure::Measured;
 use crate::network::{self, Link};
 use crate::port::Exposures;
@@ -48,6 +49,8 @@ pub(crate) struct Sandbox {
     runs: watch::Sender<usize>,
     /// What may be reached of it from outside.
     pub ports: Exposures,
+    /// The direct way there.
+    pub direct: Direct,
     machine: OnceLock<Attached>,
     measured: OnceLock<Measured>,
     /// Digests of the layers that it stands on, and what keeps them.
@@ -120,6 +123,7 @@ impl Sandbox {
             settled: watch::Sender::new(false),
             runs: watch::Sender::new(0),
             ports: Exposures::default(),
+            direct: Direct::default(),
             machine: OnceLock::new(),
             measured: OnceLock::new(),
             layers: OnceLock::new(),
@@ -199,6 +203,9 @@ impl Sandbox {
         let (ended, over) = (live.record.ended, live.record.state.is_over());
         let settled = live.record.state != SandboxState::Provisioning;
         *self.lock() = live;
+        if ended.is_some() || over {
+            self.direct.close();
+        }
         self.ended.send_if_modified(|seen| {
             let news = seen.is_none() && ended.is_some();
             if news {
@@ -216,6 +223,7 @@ impl Sandbox {
 
     /// The create was taken back: nothing remains to wait for.
     pub fn forgotten(&self) {
+        self.direct.close();
         self.settled.send_replace(true);
         self.over.send_replace(true);
     }

@@ -6,6 +6,7 @@ mod adopt;
 mod calls;
 mod code;
 mod create;
+mod direct;
 mod end;
 mod hostile;
 mod idempotency;

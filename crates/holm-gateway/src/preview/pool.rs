@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use holm_engine::{NotConnected, Preview, SandboxId};
+use holm_engine::{NotConnected, Preview, SandboxId, Way};
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
@@ -45,6 +45,7 @@ struct Idle {
 pub struct Line {
     /// Where requests go in.
     pub sender: SendRequest<Outgoing>,
+    is_direct: bool,
     task: AbortHandle,
 }
 
@@ -68,9 +69,11 @@ pub struct Lent {
 
 impl Lent {
     /// The answer was read to its end. A body that is still on its way then goes no further: nobody
-    /// counts it any more, and the program has said what it had to say.
-    pub fn give_back(self) {
-        if !self.line.sender.is_closed() && self.body.strong_count() == 0 {
+    /// counts it any more, and the program has said what it had to say. A connection through the guest
+    /// is kept only where the next one would be no better.
+    pub fn give_back(self, preview: &Preview) {
+        let is_best = self.line.is_direct || !preview.is_direct();
+        if is_best && !self.line.sender.is_closed() && self.body.strong_count() == 0 {
             self.pool.put(self.key, self.line);
         }
     }
@@ -106,16 +109,17 @@ impl Pool {
     /// # Errors
     /// See [`NotConnected`].
     pub async fn fresh(&self, preview: &Preview) -> Result<Lent, NotConnected> {
-        let tunnel = preview.connect().await?;
+        let way = preview.connect().await?;
+        let is_direct = matches!(way, Way::Direct(_));
         let mut builder = Builder::new();
         builder.max_buf_size(READ).max_headers(HEADERS);
-        let made = builder.handshake(TokioIo::new(tunnel)).await;
+        let made = builder.handshake(TokioIo::new(way)).await;
         let (sender, connection) = made.map_err(|_| NotConnected::Unreachable)?;
         let task = tokio::spawn(async move {
             // Whoever waits for the answer sees an error too.
             let _ = connection.with_upgrades().await;
         });
-        let line = Line { sender, task: task.abort_handle() };
+        let line = Line { sender, is_direct, task: task.abort_handle() };
         let (body, key) = (Weak::new(), key(preview));
         Ok(Lent { line, used: false, body, key, pool: self.clone() })
     }

@@ -130,7 +130,7 @@ impl Answer {
 
     fn give_back(&mut self) {
         if let Some(lent) = self.lent.take() {
-            lent.give_back();
+            lent.give_back(&self.preview);
         }
     }
 }

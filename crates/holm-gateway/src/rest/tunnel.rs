@@ -1,6 +1,6 @@
 //! A raw connection to a port of a sandbox, for who has its key: what `holm forward` uses.
 
-use holm_engine::{ErrorKind, KeyScope, SandboxId, Tunnel};
+use holm_engine::{ErrorKind, KeyScope, SandboxId, Way};
 use hyper::Method;
 use hyper::header::{CONNECTION, HeaderValue, UPGRADE};
 use hyper::upgrade::OnUpgrade;
@@ -85,12 +85,12 @@ async fn open(call: Call<SandboxId, TunnelQuery, Nothing>) -> Result<Switched, F
             "as many connections to this sandbox as it may have are open",
         )));
     };
-    let tunnel = call.engine.port_connect(&call.id, port).await?;
+    let way = call.engine.port_connect(&call.id, port).await?;
     let (engine, mut over) = (call.engine, call.over);
     tokio::spawn(async move {
         let _place = place;
         tokio::select! {
-            () = carry(upgrade, tunnel) => {}
+            () = carry(upgrade, way) => {}
             _ = engine.sandbox_ended(&call.id) => {}
             _ = over.failure() => {}
         }
@@ -99,8 +99,8 @@ async fn open(call: Call<SandboxId, TunnelQuery, Nothing>) -> Result<Switched, F
 }
 
 /// Moves bytes until both sides have ended or one has failed, which both see.
-async fn carry(upgrade: OnUpgrade, mut tunnel: Tunnel) {
+async fn carry(upgrade: OnUpgrade, mut way: Way) {
     let Ok(client) = upgrade.await else { return };
     let mut client = TokioIo::new(client);
-    let _ = copy_bidirectional_with_sizes(&mut client, &mut tunnel, BUFFER, BUFFER).await;
+    let _ = copy_bidirectional_with_sizes(&mut client, &mut way, BUFFER, BUFFER).await;
 }

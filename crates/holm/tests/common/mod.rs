@@ -22,7 +22,9 @@ pub use cc::{musl_program, static_program};
 pub use client::{Answer, Client, fresh_id, receive};
 pub use home::{Exit, Home, Mode, finish, in_mode, long, wait};
 pub use mcp::{GUARD, Mcp};
-pub use proc::{children, command_line, descendants, is_alive, memory_peak, name, parent, state};
+pub use proc::{
+    children, command_line, descendants, is_alive, memory_peak, name, parent, pids, state,
+};
 pub use result::{Run, Tool};
 pub use serve::Serve;
 pub use terminal::open_terminal;

@@ -1,7 +1,10 @@
 //! The fake driver and its machines.
 
 use std::collections::HashMap;
+use std::io::Read;
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -9,7 +12,7 @@ use std::time::Duration;
 
 use holm_runtime::{
     BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, ExitReason, GateSockets, Layer,
-    LayerState, Machine, SandboxSpec, Usage,
+    LayerState, Machine, PortSockets, SandboxSpec, Usage,
 };
 use tokio::sync::watch;
 
@@ -63,6 +66,14 @@ pub struct Inner {
     pub gate_ports: Mutex<Vec<u16>>,
     /// The next times that there are none.
     pub gate_failures: AtomicUsize,
+    /// Whether there are sockets for ports: of the network of this process.
+    pub has_ports: AtomicBool,
+    /// Whether something comes along with them that tells when it is closed, and is no such socket.
+    pub are_watched: AtomicBool,
+    /// The other ends of that, one for each time that there were some.
+    pub port_ends: Mutex<Vec<UnixStream>>,
+    /// How often they were asked for.
+    pub ports_asked: AtomicUsize,
     removing: tokio::sync::Mutex<bool>,
     counts: Arc<Counts>,
 }
@@ -114,6 +125,13 @@ impl Inner {
         last.is_some_and(|port| TcpStream::connect(("127.0.0.1", port)).is_ok())
     }
 
+    /// Sockets for ports that are still there.
+    pub fn ports_open(&self) -> usize {
+        let ends = self.port_ends.lock().unwrap();
+        let is_open = |end: &&UnixStream| Read::read(&mut &**end, &mut [0]).is_err();
+        ends.iter().filter(is_open).count()
+    }
+
     /// PID 1 is gone.
     pub fn die(&self, reason: ExitReason) {
         self.guest.stop();
@@ -153,6 +171,10 @@ impl Driver for FakeDriver {
                 gates: self.gates.load(Ordering::SeqCst),
                 gate_ports: Mutex::default(),
                 gate_failures: AtomicUsize::new(0),
+                has_ports: AtomicBool::new(false),
+                are_watched: AtomicBool::new(false),
+                port_ends: Mutex::default(),
+                ports_asked: AtomicUsize::new(0),
                 removing: tokio::sync::Mutex::default(),
                 counts: Arc::clone(&self.counts),
             });
@@ -240,6 +262,28 @@ impl Machine for FakeMachine {
             let port = tcp.local_addr().expect("a port").port();
             self.0.gate_ports.lock().unwrap().push(port);
             Ok(Some(GateSockets { tcp: vec![tcp.into()], dns: vec![dns.into()] }))
+        })
+    }
+
+    fn port_sockets(&self) -> BoxFuture<'_, Result<Option<PortSockets>, DriverError>> {
+        use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+        Box::pin(async {
+            self.0.ports_asked.fetch_add(1, Ordering::SeqCst);
+            if !self.0.has_ports.load(Ordering::SeqCst) {
+                let (kind, internal) = (DriverErrorKind::Internal, "no ports".to_owned());
+                return Err(DriverError { kind, message: "no ports".to_owned(), internal });
+            }
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let one = |family| socket_with(family, SocketType::STREAM, flags, None).expect("one");
+            let mut v4: Vec<OwnedFd> = (0..9).map(|_| one(AddressFamily::INET)).collect();
+            if self.0.are_watched.load(Ordering::SeqCst) {
+                let (own, other) = UnixStream::pair().expect("two ends");
+                other.set_nonblocking(true).expect("an end");
+                self.0.port_ends.lock().unwrap().push(other);
+                // The first is wanted last.
+                v4.insert(0, own.into());
+            }
+            Ok(Some(PortSockets { v4, v6: (0..4).map(|_| one(AddressFamily::INET6)).collect() }))
         })
     }
 

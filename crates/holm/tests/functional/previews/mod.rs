@@ -4,6 +4,7 @@
 mod access;
 mod cases;
 mod crowd;
+mod direct;
 mod life;
 mod proxy;
 mod remote;

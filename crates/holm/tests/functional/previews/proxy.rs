@@ -106,8 +106,10 @@ fn connections_to_the_program_are_used_again(home: &Home) {
     bed.start(&["8080@127.0.0.1"]);
     let shown = bed.public(8080);
     let number = || shown.get("/headers").json()["number"].as_u64().expect("a number");
-    let first = number();
-    assert!((0..5).all(|_| number() == first), "one connection serves one visitor after the other");
+    // One connection serves one visitor after the other. The first goes through the guest, and gives
+    // way, once, to one that goes straight to the program.
+    let numbers: Vec<u64> = (0..8).map(|_| number()).collect();
+    assert!(numbers.is_sorted() && numbers[7] - numbers[0] <= 1, "{numbers:?}");
     // One that the program has closed meanwhile is not noticed by visitors.
     bed.stop();
     bed.start(&["8080@127.0.0.1"]);
