@@ -3,6 +3,7 @@
 //! The way down: no new connections and no new work; what runs may end by itself for a while; then
 //! faces answer what still runs; then connections are closed.
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,9 +56,43 @@ impl RequestId {
     /// One that no other request has.
     #[must_use]
     pub fn fresh() -> Self {
-        let bytes = random_bytes::<9>().unwrap_or_default();
-        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        Self(format!("req_{digits}").into())
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = String::with_capacity(4 + 2 * ID);
+        text.push_str("req_");
+        for byte in RANDOM.with_borrow_mut(Random::next) {
+            for half in [byte >> 4, byte & 15] {
+                text.push(char::from(DIGITS[usize::from(half)]));
+            }
+        }
+        Self(text.into())
+    }
+}
+
+/// Random bytes of a name.
+const ID: usize = 9;
+/// Names for which the system is asked at once.
+const AT_ONCE: usize = 100;
+
+thread_local! {
+    static RANDOM: RefCell<Random> = const { RefCell::new(Random { bytes: [0; ID * AT_ONCE], left: 0 }) };
+}
+
+/// Random bytes for the next names. They are no secret, so they may lie in memory before.
+struct Random {
+    bytes: [u8; ID * AT_ONCE],
+    left: usize,
+}
+
+impl Random {
+    fn next(&mut self) -> [u8; ID] {
+        if self.left == 0 {
+            self.bytes = random_bytes().unwrap_or([0; ID * AT_ONCE]);
+            self.left = AT_ONCE;
+        }
+        self.left -= 1;
+        let mut id = [0; ID];
+        id.copy_from_slice(&self.bytes[self.left * ID..][..ID]);
+        id
     }
 }
 

@@ -28,8 +28,8 @@ impl Previews {
         if head.method == Method::CONNECT {
             return form.bad("It asks for a proxy.");
         }
-        let query = percent::decode(head.uri.query().unwrap_or_default()).0;
-        if self.is_credential(&String::from_utf8_lossy(&query)) {
+        let query = head.uri.query().map(percent::decode);
+        if query.is_some_and(|(query, _)| self.is_credential(&String::from_utf8_lossy(&query))) {
             return form.bad("A key of the service is in its address, where it must not be.");
         }
         let preview = match self.engine.preview(&id, number).await {
@@ -47,8 +47,9 @@ impl Previews {
         }
         let place = tokio::select! {
             biased;
-            ended = preview.over() => return form.gone(ended.map(|ended| ended.reason)),
+            // Mostly there is one at once; whether it may go on is asked again then.
             place = self.place(&preview) => place,
+            ended = preview.over() => return form.gone(ended.map(|ended| ended.reason)),
         };
         let Some(place) = place else { return form.crowded() };
         let passed = Passed { preview, place, form };

@@ -3,16 +3,16 @@
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 /// About one connection only (RFC 9110, 7.6.1), and what hyper writes by itself.
-pub const HOP: [&str; 9] = [
-    "connection",
-    "http2-settings",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "transfer-encoding",
-    "upgrade",
+pub static HOP: [HeaderName; 9] = [
+    header::CONNECTION,
+    HeaderName::from_static("http2-settings"),
+    HeaderName::from_static("keep-alive"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    HeaderName::from_static("proxy-connection"),
+    header::TE,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
 ];
 
 /// Removes what is about one connection, also what `Connection` names.
@@ -27,9 +27,7 @@ pub fn remove_hops(headers: &mut HeaderMap) {
     for name in named {
         headers.remove(name);
     }
-    for name in HOP {
-        headers.remove(name);
-    }
+    remove_where(headers, |name, _| HOP.contains(name));
 }
 
 /// Removes each name of which one value is such; what is left of it would not be what was meant.

@@ -90,10 +90,18 @@ impl Domain {
             Some((host, port)) => (host, Some(port)),
             None => (authority, None),
         };
-        let host = host.to_ascii_lowercase();
+        // Most names are in small letters already.
+        let lowered;
+        let host = match host.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            true => {
+                lowered = host.to_ascii_lowercase();
+                &*lowered
+            }
+            false => host,
+        };
         let (plain, dotted) = match host.strip_suffix('.') {
             Some(plain) => (plain, true),
-            None => (&*host, false),
+            None => (host, false),
         };
         let below = plain.strip_suffix(&*self.0).and_then(|rest| rest.strip_suffix('.'));
         let Some(label) = below else { return Claim::Foreign };

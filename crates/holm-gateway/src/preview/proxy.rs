@@ -15,7 +15,7 @@ use hyper::{Method, Request, StatusCode, Uri, Version};
 use super::access::without_token;
 use super::page::Form;
 use super::pool::{Lent, Outgoing};
-use super::relay::{self, Activity, Answer, Upload};
+use super::relay::{self, Activity, Answer, End, Upload, Why};
 use super::request::{self, Visitor};
 use super::response;
 use super::site::{Place, Previews, Stage};
@@ -80,10 +80,13 @@ impl Previews {
         }
         let is_head = head.method == Method::HEAD;
         let sending = self.send(&preview, head, body, &activity);
+        let mut end = relay::end(preview.clone(), self.stage.subscribe(), Stage::Finishing);
         let answered = tokio::select! {
             biased;
-            ended = preview.over() => return form.gone(ended.map(|ended| ended.reason)),
-            () = self.stage_is(Stage::Finishing) => return form.going_down(),
+            why = &mut end => return match why {
+                Why::Over(ended) => form.gone(ended.map(|ended| ended.reason)),
+                Why::GoingDown => form.going_down(),
+            },
             answered = sending => answered,
         };
         let number = preview.port().port;
@@ -92,7 +95,7 @@ impl Previews {
                 // Nobody has asked for that.
                 form.broken(number)
             }
-            Ok(answered) => self.answer(preview, place, answered, is_head),
+            Ok(answered) => self.answer(preview, place, answered, is_head, end),
             Err(failed) => {
                 // What a program does at its end may be seen before its end is known.
                 failed.shown(form, number)
@@ -153,13 +156,14 @@ impl Previews {
         }
     }
 
-    /// Passes an answer on.
+    /// Passes an answer on, until `end`.
     pub(super) fn answer(
         &self,
         preview: Preview,
         place: Place,
         (answered, lent): Answered,
         is_head: bool,
+        end: End,
     ) -> Response {
         let (mut head, body) = answered.into_parts();
         // How long the body is says the body. Only where there is none the header says it, and is
@@ -177,11 +181,13 @@ impl Previews {
         response::for_visitor(&mut head.headers, preview.port().public);
         // What never ends by itself does not hold a stop up.
         let kind = head.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
-        let last = match kind.to_ascii_lowercase().starts_with(b"text/event-stream") {
-            true => Stage::Refusing,
-            false => Stage::Finishing,
+        const EVENTS: &[u8] = b"text/event-stream";
+        let end = match kind.get(..EVENTS.len()) {
+            Some(begin) if begin.eq_ignore_ascii_case(EVENTS) => {
+                relay::end(preview.clone(), self.stage.subscribe(), Stage::Refusing)
+            }
+            _ => end,
         };
-        let end = relay::end(preview.clone(), self.stage.subscribe(), last);
         let idle = self.limits().idle;
         let body = Answer::new(body, preview, end, idle, Some(lent), place);
         let mut response = reply::relayed(body);

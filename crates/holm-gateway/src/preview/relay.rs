@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use holm_engine::Preview;
+use holm_engine::{Ended, Preview};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep};
@@ -45,14 +45,28 @@ impl Activity {
     }
 }
 
-/// Resolves when what is open by a preview has to end: nobody may go on, or the service goes down
-/// as far as `last`.
-pub async fn end(preview: Preview, mut stage: watch::Receiver<Stage>, last: Stage) {
-    tokio::select! {
-        _ = preview.over() => {}
-        // An error means that the server has gone.
-        _ = stage.wait_for(|stage| *stage >= last) => {}
-    }
+/// Why what is open by a preview has to end.
+#[derive(Debug, Clone, Copy)]
+pub enum Why {
+    /// Nobody may go on.
+    Over(Option<Ended>),
+    /// The service goes down.
+    GoingDown,
+}
+
+/// Resolves when it has to.
+pub type End = Pin<Box<dyn Future<Output = Why> + Send>>;
+
+/// Resolves when nobody may go on, or the service goes down as far as `last`.
+pub fn end(preview: Preview, mut stage: watch::Receiver<Stage>, last: Stage) -> End {
+    Box::pin(async move {
+        tokio::select! {
+            biased;
+            ended = preview.over() => Why::Over(ended),
+            // An error means that the server has gone.
+            _ = stage.wait_for(|stage| *stage >= last) => Why::GoingDown,
+        }
+    })
 }
 
 /// What a visitor sends.
@@ -103,9 +117,10 @@ impl Body for Upload {
 pub struct Answer {
     body: Incoming,
     preview: Preview,
-    end: Pin<Box<dyn Future<Output = ()> + Send>>,
+    end: End,
     idle: Duration,
-    timer: Pin<Box<Sleep>>,
+    /// Only where the program is waited for.
+    timer: Option<Pin<Box<Sleep>>>,
     lent: Option<Lent>,
     _place: Place,
 }
@@ -115,13 +130,12 @@ impl Answer {
     pub fn new(
         body: Incoming,
         preview: Preview,
-        end: impl Future<Output = ()> + Send + 'static,
+        end: End,
         idle: Duration,
         lent: Option<Lent>,
         place: Place,
     ) -> Self {
-        let timer = Box::pin(sleep(idle));
-        let mut this = Self { body, preview, end: Box::pin(end), idle, timer, lent, _place: place };
+        let mut this = Self { body, preview, end, idle, timer: None, lent, _place: place };
         if this.body.is_end_stream() {
             this.give_back();
         }
@@ -147,11 +161,15 @@ impl Body for Answer {
             return Poll::Ready(Some(Err(io::Error::other("the preview has ended"))));
         }
         let Poll::Ready(mut frame) = Pin::new(&mut self.body).poll_frame(context) else {
-            ready!(self.timer.as_mut().poll(context));
+            let idle = self.idle;
+            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(idle)));
+            ready!(timer.as_mut().poll(context));
             return Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())));
         };
         let next = Instant::now() + self.idle;
-        self.timer.as_mut().reset(next);
+        if let Some(timer) = &mut self.timer {
+            timer.as_mut().reset(next);
+        }
         self.preview.traffic();
         if let Some(Ok(frame)) = &mut frame
             && let Some(trailers) = frame.trailers_mut()

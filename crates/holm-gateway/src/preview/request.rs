@@ -29,10 +29,14 @@ pub struct Visitor<'a> {
 /// Whether only this proxy says it. Programs that have headers as variables (CGI, WSGI) cannot tell
 /// `_` from `-`, so neither counts here.
 fn is_ours(name: &HeaderName) -> bool {
+    let is_of_proxies = |name: &str| {
+        OF_PROXIES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    };
+    if !name.as_str().contains('_') {
+        return is_of_proxies(name.as_str());
+    }
     let plain = name.as_str().replace('_', "-");
-    OF_PROXIES.contains(&&*plain)
-        || PREFIXES.iter().any(|prefix| plain.starts_with(prefix))
-        || HOP.iter().any(|hop| *hop == plain && *hop != name.as_str())
+    is_of_proxies(&plain) || HOP.iter().any(|hop| hop.as_str() == plain)
 }
 
 /// The trailers for the program: some add them to the headers.
@@ -79,18 +83,19 @@ pub fn for_program(
 
 /// What a proxy says about its visitor.
 fn tell(headers: &mut HeaderMap, visitor: Visitor<'_>) {
-    let mut put = |name: &'static str, text: &str| {
-        if let Ok(value) = HeaderValue::try_from(text) {
-            headers.insert(HeaderName::from_static(name), value);
-        }
-    };
-    put("host", visitor.host);
-    put("x-forwarded-host", visitor.host);
-    put("x-forwarded-proto", visitor.scheme);
-    if let Some(address) = visitor.address {
-        let address = address.to_canonical().to_string();
-        put("x-forwarded-for", &address);
-        put("x-real-ip", &address);
+    const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+    const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+    const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+    const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
+    if let Ok(host) = HeaderValue::try_from(visitor.host) {
+        headers.insert(header::HOST, host.clone());
+        headers.insert(FORWARDED_HOST, host);
+    }
+    headers.insert(FORWARDED_PROTO, HeaderValue::from_static(visitor.scheme));
+    let address = visitor.address.map(|address| address.to_canonical().to_string());
+    if let Some(Ok(address)) = address.map(HeaderValue::try_from) {
+        headers.insert(FORWARDED_FOR, address.clone());
+        headers.insert(REAL_IP, address);
     }
 }
 

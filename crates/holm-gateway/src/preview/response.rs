@@ -57,6 +57,9 @@ pub fn for_visitor(headers: &mut HeaderMap, is_public: bool) {
 
 fn clear_less(headers: &mut HeaderMap) {
     let name = HeaderName::from_static("clear-site-data");
+    if !headers.contains_key(&name) {
+        return;
+    }
     let values = headers.get_all(&name).iter().filter_map(|value| value.to_str().ok());
     let kinds = values.flat_map(|value| value.split(',')).map(str::trim);
     let kept: Vec<&str> = kinds.filter(|kind| CLEARED.contains(kind)).collect();

@@ -112,7 +112,8 @@ impl Previews {
             Err(shown) => return shown,
         };
         if answered.0.status() != StatusCode::SWITCHING_PROTOCOLS {
-            return self.answer(preview, place, answered, false);
+            let end = relay::end(preview.clone(), self.stage.subscribe(), Stage::Finishing);
+            return self.answer(preview, place, answered, false, end);
         }
         let (mut answer, lent) = answered;
         if !answer.headers().get(UPGRADE).is_some_and(|other| is_same(other, &protocol)) {
@@ -131,7 +132,7 @@ impl Previews {
             };
             tokio::select! {
                 () = moving => {}
-                () = end => {}
+                _ = end => {}
                 () = activity.silent_for(idle) => {}
             }
         });
