@@ -5,6 +5,7 @@
 mod builder;
 pub mod cgroup;
 mod channel;
+pub mod confined;
 pub mod disk;
 mod disk_ahead;
 pub mod doctor;

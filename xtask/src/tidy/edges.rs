@@ -15,6 +15,7 @@ const MAY: &[(&str, &[&str])] = &[
             "holm-gateway",
             "holm-runtime",
             "holm-store",
+            "holm-template",
             "holm-wire",
         ],
     ),
@@ -24,6 +25,8 @@ const MAY: &[(&str, &[&str])] = &[
     ("holm-runtime", &[]),
     ("holm-store", &[]),
     ("holm-client", &[]),
+    // Workers that unpack are confined by the runtime.
+    ("holm-template", &["holm-runtime"]),
     ("holm-guest", &["holm-wire"]),
     ("holm-wire", &[]),
     // What a face adds is measured beside the engine without one.
@@ -50,6 +53,11 @@ const MUST_NOT: &[(&str, &[&str], &str)] = &[
         "holm-store",
         &["hyper", "axum", "rmcp", "libc"],
         "the store knows no protocol and nothing above it",
+    ),
+    (
+        "holm-template",
+        &["libc", "rusqlite", "tokio-postgres"],
+        "templates know no account and no SQL, and make no namespace themselves",
     ),
     ("holm-wire", &["rustix", "libc"], "the protocol knows neither host nor guest"),
 ];

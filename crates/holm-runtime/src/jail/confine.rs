@@ -79,20 +79,21 @@ pub(super) fn privileges(cpus: &[usize]) -> Result<(), Failure> {
     limit(Resource::Nofile, 65_536, OPEN_FILES)?;
     limit(Resource::Sigpending, PENDING_SIGNALS, PENDING_SIGNALS)?;
     limit(Resource::Msgqueue, QUEUE_BYTES, QUEUE_BYTES)?;
-    drop_capabilities()
+    drop_capabilities(KEPT)
 }
 
 /// Sets a limit without ever raising a hard one, for which we may lack the privilege.
-fn limit(resource: Resource, soft: u64, hard: u64) -> Result<(), Failure> {
+pub(crate) fn limit(resource: Resource, soft: u64, hard: u64) -> Result<(), Failure> {
     let now = rustix::process::getrlimit(resource);
     let hard = now.maximum.map_or(hard, |most| most.min(hard));
     let limit = Rlimit { current: Some(soft.min(hard)), maximum: Some(hard) };
     rustix::process::setrlimit(resource, limit).tried(&format!("limit {resource:?}"))
 }
 
-fn drop_capabilities() -> Result<(), Failure> {
+/// Leaves this process, and what it starts, with no capability but those.
+pub(crate) fn drop_capabilities(kept: CapabilitySet) -> Result<(), Failure> {
     for capability in (0..64).map(|bit| CapabilitySet::from_bits_retain(1 << bit)) {
-        if KEPT.contains(capability) {
+        if kept.contains(capability) {
             continue;
         }
         match rustix::thread::remove_capability_from_bounding_set(capability) {
@@ -103,7 +104,7 @@ fn drop_capabilities() -> Result<(), Failure> {
     }
     rustix::thread::clear_ambient_capability_set().tried("drop ambient capabilities")?;
     let sets =
-        CapabilitySets { effective: KEPT, permitted: KEPT, inheritable: CapabilitySet::empty() };
+        CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     rustix::thread::set_capabilities(None, sets).tried("drop capabilities")?;
     rustix::thread::set_no_new_privs(true).tried("set no_new_privs")
 }

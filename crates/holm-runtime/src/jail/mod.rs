@@ -10,7 +10,8 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use confine::KEPT;
+pub(crate) use confine::{KEPT, drop_capabilities, limit};
+pub(crate) use root::pivot;
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -125,7 +126,7 @@ fn prepare(
                 network::resolver::correct(gate, &etc)?;
             }
         }
-        root::pivot(&new_root)
+        pivot(&new_root)
     })?;
     Ok(mounts)
 }
@@ -173,7 +174,7 @@ fn unexpected(order: &Order) -> Failure {
 }
 
 /// Becomes root inside (or `sandbox`, where that is all that there is).
-fn take_ids(ids: IdMap) -> Result<(), Failure> {
+pub(crate) fn take_ids(ids: IdMap) -> Result<(), Failure> {
     let (uid, gid) = if ids.is_single() { (1000, 1000) } else { (0, 0) };
     if !ids.is_single() {
         rustix::thread::set_thread_groups(&[]).tried("drop supplementary groups")?;
@@ -195,6 +196,6 @@ fn leave_with_launcher(channel: &Channel) {
 }
 
 /// The failure for a layer of isolation that the host does not give.
-fn unavailable(text: &str, cause: impl std::fmt::Display) -> Failure {
+pub(crate) fn unavailable(text: &str, cause: impl std::fmt::Display) -> Failure {
     Failure::of(DriverErrorKind::IsolationUnavailable, text).because(cause)
 }

@@ -209,7 +209,7 @@ fn overlay(lowers: &[(&str, String)], disk: &str) -> Result<OwnedFd, Failure> {
 }
 
 /// Makes `root` the root and lets go of the old one.
-pub(super) fn pivot(root: &OwnedFd) -> Result<(), Failure> {
+pub(crate) fn pivot(root: &OwnedFd) -> Result<(), Failure> {
     let refused = |what: &str, errno: rustix::io::Errno| {
         super::unavailable(
             "The host does not let a process change its root (pivot_root).",

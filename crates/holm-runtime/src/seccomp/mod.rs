@@ -19,6 +19,12 @@ impl Program {
         filter::compile(&rows).map(Self).map_err(Failure::internal)
     }
 
+    /// Compiles the table of workers that touch hostile bytes (`confined`).
+    pub(crate) fn compile_confined() -> Result<Self, Failure> {
+        let rows = table::confined().map_err(Failure::internal)?;
+        filter::compile(&rows).map(Self).map_err(Failure::internal)
+    }
+
     /// The instructions.
     pub(crate) fn instructions(&self) -> &[libc::sock_filter] {
         &self.0

@@ -3,6 +3,8 @@
 /// The reviewed list of the one architecture that we have reviewed.
 #[cfg(target_arch = "x86_64")]
 const TABLE: &str = include_str!("x86_64.table");
+#[cfg(target_arch = "x86_64")]
+const CONFINED: &str = include_str!("x86_64.confined.table");
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("holm has a reviewed list of system calls for x86_64 only");
 
@@ -36,6 +38,11 @@ pub(super) struct Row {
 /// All lines, in ascending order of numbers.
 pub(super) fn rows() -> Result<Vec<Row>, String> {
     parse(TABLE)
+}
+
+/// The lines of workers that only read and write files.
+pub(super) fn confined() -> Result<Vec<Row>, String> {
+    parse(CONFINED)
 }
 
 pub(super) fn parse(text: &str) -> Result<Vec<Row>, String> {

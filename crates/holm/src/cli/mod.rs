@@ -13,6 +13,7 @@ mod secret;
 mod serve;
 mod service;
 mod small;
+mod template;
 
 pub use account::{
     AccountAction, AccountArgs, AccountCreateArgs, AccountListArgs, AccountSetArgs,
@@ -30,6 +31,10 @@ pub use secret::{SecretAction, SecretArgs, SecretListArgs, SecretRmArgs, SecretS
 pub use serve::{AuthMode, OnStop, ServeArgs};
 pub use service::{AdminArgs, ServiceArgs};
 pub use small::{CompletionsArgs, VersionArgs};
+pub use template::{
+    TemplateAction, TemplateArgs, TemplateImportArgs, TemplateListArgs, TemplatePlaceArgs,
+    TemplatePruneArgs, TemplateRmArgs, TemplateShowArgs,
+};
 
 use clap::{Parser, Subcommand};
 
@@ -103,6 +108,13 @@ pub enum Command {
     /// of the account whose secrets they are.
     #[command(verbatim_doc_comment)]
     Secret(SecretArgs),
+    /// Make, list, show and remove templates: what sandboxes start from
+    ///
+    /// A template is read-only layers and how programs start in them, from an image or a root file
+    /// system. What is in an image is unpacked by a process that can reach nothing else. Works on the
+    /// data directory, so a service may run or not.
+    #[command(verbatim_doc_comment)]
+    Template(TemplateArgs),
     /// Bring ports of a service's sandbox to this machine
     ///
     /// Listens at loopback here, and passes each connection on to a port at loopback in the sandbox

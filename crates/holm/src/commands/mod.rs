@@ -14,6 +14,7 @@ mod run;
 mod secret;
 mod serve;
 mod signals;
+mod template;
 mod version;
 
 pub(crate) use host::{block_on, data_dir, engine_failure, start_log};
@@ -37,6 +38,7 @@ pub fn dispatch(arguments: Cli, environment: &Environment) -> Result<u8, Failure
         Command::Account(arguments) => account::run(arguments, environment),
         Command::Key(arguments) => key::run(arguments, environment),
         Command::Secret(arguments) => secret::run(arguments, environment),
+        Command::Template(arguments) => template::run(arguments, environment),
         Command::Config(arguments) => {
             let json = arguments.json;
             config::run(&ServeSettings::resolve(arguments.serve, environment)?, json)

@@ -19,6 +19,7 @@ mod run;
 mod serve;
 mod service;
 pub mod table;
+mod template;
 mod traces;
 mod webhooks;
 
@@ -33,6 +34,7 @@ pub use previews::PreviewSettings;
 pub use remote::{RemoteSettings, no_key};
 pub use run::RunSettings;
 pub use serve::{Auth, ServeSettings};
+pub use template::TemplateSettings;
 
 use std::ffi::OsStr;
 

@@ -15,6 +15,8 @@ fn help() {
     check("help-account-set", holm(&["account", "set", "--help"]));
     check("help-secret", holm(&["secret", "--help"]));
     check("help-secret-set", holm(&["secret", "set", "--help"]));
+    check("help-template", holm(&["template", "--help"]));
+    check("help-template-import", holm(&["template", "import", "--help"]));
     check("help-config", holm(&["config", "--help"]));
     check("help-doctor", holm(&["doctor", "--help"]));
     check("help-completions", holm(&["completions", "--help"]));
@@ -41,6 +43,7 @@ fn completions_name_every_command() {
             "account",
             "key",
             "secret",
+            "template",
             "config",
             "doctor",
             "completions",
@@ -49,6 +52,8 @@ fn completions_name_every_command() {
         ] {
             assert!(script.contains(word), "{shell} does not know {word}");
         }
-        assert!(!script.contains("__launcher"), "{shell} shows an inner command");
+        for inner in ["__launcher", "__confined"] {
+            assert!(!script.contains(inner), "{shell} shows an inner command");
+        }
     }
 }

@@ -13,5 +13,6 @@ mod errors;
 mod help;
 mod snapshot;
 mod streams;
+mod template;
 mod terminal;
 mod unit;

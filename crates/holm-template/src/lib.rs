@@ -1,0 +1,27 @@
+//! Images and the layers that templates are made of: read, verified, unpacked, kept, shared and pruned.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`template`], [`id`] | what a template is, and digests |
+//! | [`library`] | templates and layers on disk: held, removed, pruned |
+//! | [`import`] | where they come from: layouts, archives, root file systems |
+//! | [`unpack`] | one layer, unpacked in a confined worker |
+//! | [`tar`] | archives |
+//!
+//! Knows no account, no sandbox and no HTTP server.
+
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod id;
+pub mod import;
+pub mod library;
+mod tar;
+pub mod template;
+pub mod unpack;
+
+pub use error::{Result, TemplateError, TemplateErrorKind};
+pub use id::{Digest, LayerId};
+pub use library::{Held, Library, Pruned};
+pub use template::{Template, TemplateConfig};
+pub use unpack::Limits;

@@ -1,0 +1,21 @@
+//! `holm template prune`.
+
+use super::view::size;
+use super::{failure, library};
+use crate::exit::{self, Failure};
+use crate::output;
+use crate::settings::TemplateSettings;
+
+pub(super) fn run(settings: &TemplateSettings) -> Result<u8, Failure> {
+    let pruned = library(settings)?.prune().map_err(failure)?;
+    if settings.json {
+        output::print_json(&pruned)?;
+    } else {
+        let layers = match pruned.layers {
+            1 => "1 layer".to_owned(),
+            count => format!("{count} layers"),
+        };
+        output::print_line(&format!("freed {layers}, {}", size(pruned.bytes)))?;
+    }
+    Ok(exit::SUCCESS)
+}
