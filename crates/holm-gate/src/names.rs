@@ -12,13 +12,22 @@ use crate::policy::HostName;
 const ADDRESSES: usize = 4_096;
 /// Names of one address that are remembered.
 const NAMES: usize = 32;
+/// Names of all addresses. Each may be long.
+const ALL: usize = 8_192;
 /// Programs keep what they resolved for longer than they were told, so the gate does too.
 const SHORTEST: Duration = Duration::from_mins(5);
 const LONGEST: Duration = Duration::from_hours(24);
 
 /// What a sandbox was told. Bounded: where there is no room, what ends first goes.
 #[derive(Debug, Default)]
-pub(crate) struct Names(Mutex<HashMap<IpAddr, Vec<Known>>>);
+pub(crate) struct Names(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    known: HashMap<IpAddr, Vec<Known>>,
+    /// How many names that are.
+    count: usize,
+}
 
 #[derive(Debug)]
 struct Known {
@@ -41,10 +50,13 @@ impl Names {
         let until = now + ttl.clamp(SHORTEST, LONGEST);
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for address in addresses {
-            if table.len() >= ADDRESSES && !table.contains_key(address) {
-                make_room(&mut table, now);
+            let is_new = !table.known.contains_key(address);
+            if table.count >= ALL || (table.known.len() >= ADDRESSES && is_new) {
+                table.make_room(now);
             }
-            let known = table.entry(*address).or_default();
+            let Table { known, count } = &mut *table;
+            let known = known.entry(*address).or_default();
+            let before = known.len();
             known.retain(|known| known.until > now && known.name != *name);
             if known.len() >= NAMES {
                 let first = known.iter().enumerate().min_by_key(|(_, known)| known.until);
@@ -53,33 +65,38 @@ impl Names {
                 }
             }
             known.push(Known { name: name.clone(), until });
+            *count = *count + known.len() - before;
         }
     }
 
     fn of_at(&self, now: Instant, address: IpAddr) -> Vec<HostName> {
         let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = table.get(&address).map(Vec::as_slice).unwrap_or_default();
+        let known = table.known.get(&address).map(Vec::as_slice).unwrap_or_default();
         known.iter().filter(|known| known.until > now).map(|known| known.name.clone()).collect()
     }
 }
 
-/// Drops what has ended, and if that is too little the eighth that ends first, so that the next
-/// calls need not look again.
-fn make_room(table: &mut HashMap<IpAddr, Vec<Known>>, now: Instant) {
-    let last = |known: &Vec<Known>| known.iter().map(|known| known.until).max().unwrap_or(now);
-    table.retain(|_, known| last(known) > now);
-    if table.len() < ADDRESSES {
-        return;
+impl Table {
+    /// Drops what has ended, and if that is too little the eighth of the addresses that ends first,
+    /// so that the next calls need not look again.
+    fn make_room(&mut self, now: Instant) {
+        let last = |known: &Vec<Known>| known.iter().map(|known| known.until).max().unwrap_or(now);
+        self.known.retain(|_, known| last(known) > now);
+        self.count = self.known.values().map(Vec::len).sum();
+        if self.known.len() < ADDRESSES && self.count < ALL {
+            return;
+        }
+        let mut ends: Vec<Instant> = self.known.values().map(last).collect();
+        ends.sort_unstable();
+        let cut = ends[ends.len() / 8];
+        let mut spare = ends.len() / 8 + 1;
+        self.known.retain(|_, known| {
+            let goes = spare > 0 && last(known) <= cut;
+            spare -= usize::from(goes);
+            !goes
+        });
+        self.count = self.known.values().map(Vec::len).sum();
     }
-    let mut ends: Vec<Instant> = table.values().map(last).collect();
-    ends.sort_unstable();
-    let cut = ends[ends.len() / 8];
-    let mut spare = ends.len() / 8 + 1;
-    table.retain(|_, known| {
-        let goes = spare > 0 && last(known) <= cut;
-        spare -= usize::from(goes);
-        !goes
-    });
 }
 
 #[cfg(test)]
@@ -131,9 +148,25 @@ mod tests {
             names.learn_at(now, &name(&format!("n{number}.example")), &addresses, SHORTEST);
         }
         let table = names.0.lock().expect("the table");
-        assert!(table.len() <= ADDRESSES, "{}", table.len());
-        assert!(table.values().all(|known| known.len() <= NAMES));
-        assert!(table.contains_key(&address(0)), "what ends last stays");
-        assert!(table.contains_key(&address(19_999)), "what came last stays");
+        assert!(table.known.len() <= ADDRESSES, "{}", table.known.len());
+        assert!(table.known.values().all(|known| known.len() <= NAMES));
+        assert!(table.known.contains_key(&address(0)), "what ends last stays");
+        assert!(table.known.contains_key(&address(19_999)), "what came last stays");
+    }
+
+    #[test]
+    fn a_flood_of_names_is_bounded() {
+        let (names, now) = (Names::default(), Instant::now());
+        names.learn_at(now, &name("kept.example"), &[address(0)], LONGEST);
+        for number in 1..60_000 {
+            let named = name(&format!("n{number}.example"));
+            names.learn_at(now, &named, &[address(1 + number % 4_000)], SHORTEST);
+            let table = names.0.lock().expect("the table");
+            assert!(table.count <= ALL, "{}", table.count);
+        }
+        let table = names.0.lock().expect("the table");
+        assert_eq!(table.count, table.known.values().map(Vec::len).sum::<usize>());
+        assert!(table.count > ALL / 2, "{}", table.count);
+        assert!(table.known.contains_key(&address(0)), "what ends last stays");
     }
 }

@@ -1,7 +1,8 @@
 //! The host's outbound proxy, as its environment names it.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -106,6 +107,15 @@ impl Proxy {
         let tls = is_tls.then(|| tls::trust(bundle).map_err(trust)).transpose()?;
         let except = except.split(',').filter_map(parse_except).collect();
         Ok(Self { host: host.to_owned(), port, credential, tls, except })
+    }
+
+    /// Whether that is the proxy itself. Who reached it could ask it for what is refused here.
+    pub(crate) async fn is_at(&self, address: SocketAddr) -> io::Result<bool> {
+        if address.port() != self.port {
+            return Ok(false);
+        }
+        let mut own = tokio::net::lookup_host((self.host.as_str(), self.port)).await?;
+        Ok(own.any(|own| own.ip() == address.ip()))
     }
 
     /// Whether this goes through the proxy: not what `NO_PROXY` names, by its address, or by the

@@ -31,6 +31,42 @@ struct Grounds {
     /// The names of the address at that time. A later end of their time does not end a connection.
     names: Vec<HostName>,
     claim: Option<HostName>,
+    heard: Heard,
+}
+
+/// Whether its client is heard about whom it wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    /// It will be, and is judged again then.
+    Later,
+    /// It need not be: bytes are moved unseen.
+    Never,
+    /// It was.
+    Yes,
+}
+
+/// What a client has said about whom it wants.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Said<'a> {
+    /// It is still heard, if that can change anything.
+    Nothing,
+    /// It has begun, and says no name.
+    NoName,
+    /// This name.
+    Name(&'a HostName),
+}
+
+impl<'a> Said<'a> {
+    fn name(self) -> Option<&'a HostName> {
+        if let Self::Name(name) = self { Some(name) } else { None }
+    }
+}
+
+impl<'a> From<Option<&'a HostName>> for Said<'a> {
+    /// Of a client that has said what it has to say.
+    fn from(name: Option<&'a HostName>) -> Self {
+        name.map_or(Self::NoName, Self::Name)
+    }
 }
 
 impl Conn {
@@ -44,11 +80,7 @@ impl Conn {
     ///
     /// # Errors
     /// Why not.
-    pub(crate) fn judge(
-        &self,
-        state: &State,
-        claim: Option<&HostName>,
-    ) -> Result<Verdict, Refusal> {
+    pub(crate) fn judge(&self, state: &State, said: Said<'_>) -> Result<Verdict, Refusal> {
         let mut grounds = self.grounds.lock().unwrap_or_else(PoisonError::into_inner);
         let mut names = state.names.of(self.target.ip());
         if let Some(former) = grounds.take() {
@@ -56,18 +88,31 @@ impl Conn {
             let added: Vec<_> = former.names.into_iter().filter(is_new).collect();
             names.extend(added);
         }
+        let claim = said.name();
         let verdict = self.ask(state, &names, claim);
-        *grounds = Some(Grounds { names, claim: claim.cloned() });
+        let wants_claim = match &verdict {
+            Ok(verdict) => verdict.wants_claim,
+            Err(refusal) => refusal.wants_claim,
+        };
+        let heard = match said {
+            Said::Nothing if wants_claim => Heard::Later,
+            Said::Nothing => Heard::Never,
+            Said::NoName | Said::Name(_) => Heard::Yes,
+        };
+        *grounds = Some(Grounds { names, claim: claim.cloned(), heard });
         verdict
     }
 
-    /// Asks whether what was permitted still is.
+    /// Asks whether what was permitted still is. Where nobody knows whom the client wants, whomever it
+    /// may want by what it was told must be.
     pub(super) fn judge_again(&self, state: &State) -> Result<(), Refusal> {
         let grounds = self.grounds.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(grounds) = &*grounds else { return Ok(()) };
-        match self.ask(state, &grounds.names, grounds.claim.as_ref()) {
-            // Its client has not said yet whom it wants; it is judged when it does.
-            Err(refusal) if refusal.wants_claim => Ok(()),
+        let Some(Grounds { names, claim, heard }) = &*grounds else { return Ok(()) };
+        match self.ask(state, names, claim.as_ref()) {
+            Err(refusal) if refusal.wants_claim && *heard == Heard::Later => Ok(()),
+            Ok(verdict) if verdict.wants_claim && *heard == Heard::Never => {
+                names.iter().try_for_each(|name| self.ask(state, names, Some(name)).map(drop))
+            }
             other => other.map(drop),
         }
     }

@@ -17,9 +17,10 @@ pub(super) enum Hello {
     Broken(&'static str),
 }
 
-/// True where the first bytes can only be TLS.
+/// True where the first bytes can only be TLS. Its other records are none to begin with, but some
+/// servers leave them out and take the hello behind them.
 pub(super) fn looks_like_one(bytes: &[u8]) -> bool {
-    matches!(bytes, [0x16] | [0x16, 3, ..])
+    matches!(bytes, [0x14..=0x18] | [0x14..=0x18, 3, ..])
 }
 
 /// Reads a hello out of the records that have come so far.
@@ -173,6 +174,11 @@ pub(in crate::tcp) mod tests {
         let kind = "the TLS hello has a record of another kind";
         check(&[0x16, 3, 1, 0, 0, 0x16], kind);
         check(&[0x17, 3, 1, 0, 1, 0], kind);
+        // A warning ahead of a good one.
+        let warning = [0x15, 3, 1, 0, 2, 1, 90];
+        check(&[&warning[..], &hello(Some(b"a.example"), 100)].concat(), kind);
+        assert!(looks_like_one(&warning) && looks_like_one(&[0x14, 3, 3, 0, 1, 1]));
+        assert!(looks_like_one(&[0x15]) && !looks_like_one(&[0x15, 1]));
         check(&[0x16, 3, 1, 0x40, 1], kind);
         let mut other = hello(None, 100);
         other[5] = 2;

@@ -10,6 +10,9 @@ use tokio::time::timeout;
 use super::{hello, request};
 use crate::policy::HostName;
 
+/// Why a request of HTTP/0.9 is refused.
+const HTTP09: &str = "the HTTP request names a host and no version";
+
 /// How long a first line that may become HTTP is waited for before it is passed on in parts, for
 /// the sake of protocols that send a line without an end and wait.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -66,10 +69,10 @@ impl Opening {
     /// Reads on after [`Opened::Unsure`] until the line tells what it is.
     pub(super) async fn read_line_on(&mut self, near: &TcpStream) -> io::Result<Opened> {
         self.more(near).await?;
-        Ok(match request::read(&self.bytes) {
+        Ok(match request::read(&self.bytes, self.has_ended) {
             _ if self.bytes.len() >= request::MOST => Opened::Wrong("the first line is too long"),
             request::Line::Other => Opened::Other,
-            _ if self.has_ended => Opened::Other,
+            request::Line::Http09 => Opened::Wrong(HTTP09),
             request::Line::Part => Opened::Unsure,
             _ => Opened::Wrong("the HTTP request came in pieces"),
         })
@@ -106,13 +109,13 @@ impl Opening {
                 hello::Hello::Part => Err(false),
             };
         }
-        match request::read(&self.bytes) {
+        match request::read(&self.bytes, self.has_ended) {
             request::Line::Http => Ok(Opened::Http),
             request::Line::Http2 => {
                 Ok(Opened::Wrong("plain HTTP/2 cannot be checked where a rule by name decides"))
             }
+            request::Line::Http09 => Ok(Opened::Wrong(HTTP09)),
             request::Line::Other => Ok(Opened::Other),
-            request::Line::Part if self.has_ended => Ok(Opened::Other),
             request::Line::Part if self.bytes.len() >= request::MOST => {
                 Ok(Opened::Wrong("the first line is too long"))
             }

@@ -26,8 +26,10 @@ use crate::policy::HostName;
 use crate::relay::{Counted, Meter};
 use crate::state::State;
 
-/// Most bytes of a head, and of what is buffered each way.
+/// Most bytes of a head. Each way some times as many may wait.
 const HEAD: usize = 64 * 1024;
+/// The same of connections that are not among a sandbox's first.
+const SMALL_HEAD: usize = 16 * 1024;
 
 type Sender = Mutex<client::SendRequest<Incoming>>;
 /// Both ends of a connection that has become something else than HTTP.
@@ -50,8 +52,9 @@ pub(super) async fn serve(
     far: Far,
     first: Vec<u8>,
 ) -> Result<(), Cut> {
+    let most = if conn.wide { HEAD } else { SMALL_HEAD };
     let mut builder = client::Builder::new();
-    builder.preserve_header_case(true).max_buf_size(HEAD);
+    builder.preserve_header_case(true).max_buf_size(most);
     let handshake = builder.handshake::<_, Incoming>(TokioIo::new(far)).await;
     let (sender, upstream) = handshake.map_err(|_| Cut::Gone)?;
     let mut upstream = AbortOnDrop(tokio::spawn(upstream.with_upgrades()));
@@ -69,7 +72,7 @@ pub(super) async fn serve(
         .preserve_header_case(true)
         .half_close(true)
         .auto_date_header(false)
-        .max_buf_size(HEAD)
+        .max_buf_size(most)
         .serve_connection(
             TokioIo::new(near),
             service_fn(move |request| forward(Arc::clone(&requests), request)),
@@ -128,7 +131,7 @@ async fn forward(
         NotSent
     };
     let claim = asked_for(&request, conn.target.ip()).map_err(refused)?;
-    conn.judge(state, claim.as_ref()).map_err(|refusal| refused(&refusal.rule))?;
+    conn.judge(state, claim.as_ref().into()).map_err(|refusal| refused(&refusal.rule))?;
     if is_http2_upgrade(&request) {
         // Offered, not demanded: without the offer the client stays with what can be checked.
         let headers = request.headers_mut();

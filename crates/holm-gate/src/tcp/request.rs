@@ -15,13 +15,17 @@ pub(super) enum Line {
     Http,
     /// The opening of HTTP/2.
     Http2,
+    /// A request of HTTP/0.9 that names a host: it has no version, and many servers still obey it.
+    Http09,
     /// Something else.
     Other,
 }
 
-/// Looks at the first line, empty ones before it left out.
-pub(super) fn read(bytes: &[u8]) -> Line {
-    let empty = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+/// Looks at the first line, white space before it left out. Where nothing follows any more that ends
+/// a line as well, as it does for some servers.
+pub(super) fn read(bytes: &[u8], has_ended: bool) -> Line {
+    let is_space = |byte: &&u8| byte.is_ascii_whitespace() || **byte == 0x0b;
+    let empty = bytes.iter().take_while(is_space).count();
     let bytes = bytes.get(empty..).unwrap_or_default();
     let end = bytes.iter().position(|byte| *byte == b'\n');
     let line = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
@@ -29,13 +33,29 @@ pub(super) fn read(bytes: &[u8]) -> Line {
         return Line::Http2;
     }
     let is_http = line.windows(5).any(|part| part.eq_ignore_ascii_case(b"http/"));
-    if end.is_some() {
-        return if is_http { Line::Http } else { Line::Other };
+    if end.is_some() || has_ended {
+        return match is_http {
+            true => Line::Http,
+            false if is_http09(line) => Line::Http09,
+            false => Line::Other,
+        };
     }
-    // No request has such a byte in its method; bytes of a path may be anything.
+    // No request has another byte in its method, which may be as long as servers like: many answer
+    // one that they do not know, and go on. Bytes of a path may be anything.
     let method = line.split(|byte| matches!(byte, b' ' | b'\t')).next().unwrap_or_default();
-    let is_method = method.len() <= 64 && method.iter().all(u8::is_ascii_graphic);
-    if is_method { Line::Part } else { Line::Other }
+    if method.iter().all(is_of_method) { Line::Part } else { Line::Other }
+}
+
+fn is_of_method(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)
+}
+
+/// Whether a line without a version is a request that names its host. `GET /` says no name, as many
+/// protocols do; `GET key` is one of a store.
+fn is_http09(line: &[u8]) -> bool {
+    let gets = line.split_at_checked(3).filter(|(method, _)| method.eq_ignore_ascii_case(b"get"));
+    let target = gets.map(|(_, rest)| rest).filter(|rest| matches!(rest, [b' ' | b'\t', ..]));
+    target.is_some_and(|target| target.windows(3).any(|part| part == b"://"))
 }
 
 /// Whether a head is complete.
@@ -76,13 +96,19 @@ mod tests {
     fn requests_are_told_from_other_openings() {
         let check = |bytes: &[u8], expected: Line| {
             let shown = String::from_utf8_lossy(bytes);
-            assert_eq!(read(bytes), expected, "{shown}");
+            assert_eq!(read(bytes, false), expected, "{shown}");
         };
         check(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", Line::Http);
         check(b"GET / HTTP/1.1\r\n", Line::Http);
         check(b"\r\n\r\nget\t/\thttp/1.0\n", Line::Http);
         check(b"M-SEARCH /\xff HTTP/1.1\n", Line::Http);
         check(b"PRI * HTTP/2.0\r\n\r\nSM", Line::Http2);
+        check(b"GET http://a.example/\r\n", Line::Http09);
+        check(b"\r\nget\tx://a.example/ y\n", Line::Http09);
+        check(b"GET http://a.example/", Line::Part);
+        check(b"GET /\r\n", Line::Other);
+        check(b"GET key\r\n", Line::Other);
+        check(b"GET_PARAMETER rtsp://a.example/ RTSP/1.0\r\n", Line::Other);
         check(b"", Line::Part);
         check(b"\r\n", Line::Part);
         check(b"G", Line::Part);
@@ -93,6 +119,19 @@ mod tests {
         check(b"SSH-2.0-OpenSSH_9.2\r\n", Line::Other);
         check(b"*1\r\n$4\r\nPING\r\n", Line::Other);
         check(b"\0\0\0\x08\x04\xd2\x16\x2f", Line::Other);
-        check(&[b'a'; 65], Line::Other);
+        check(b"{\"jsonrpc\":\"2.0\"", Line::Other);
+        check(&[b'A'; 9_000], Line::Part);
+        check(&[&[b'A'; 9_000], &b" / HTTP/1.1\r\n"[..]].concat(), Line::Http);
+        check(b" \t\x0b\r\nGET / HTTP/1.1\n", Line::Http);
+        check(b" \r\n", Line::Part);
+        for (bytes, expected) in [
+            (&b""[..], Line::Other),
+            (b"PING", Line::Other),
+            (b"GET http://a.example/", Line::Http09),
+            (b"POST http://a.example/ HTTP/1.0", Line::Http),
+        ] {
+            let shown = String::from_utf8_lossy(bytes);
+            assert_eq!(read(bytes, true), expected, "{shown}");
+        }
     }
 }

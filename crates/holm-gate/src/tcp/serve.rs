@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
 use super::accept::DNS;
-use super::conn::Conn;
+use super::conn::{Conn, Said};
 use super::near::{Near, Writer};
 use super::opening::{Opened, Opening};
 use super::plain;
@@ -61,7 +61,7 @@ async fn work(state: &Arc<State>, conn: &Arc<Conn>) -> Result<(), Cut> {
     }
     let names = state.names.of(conn.target.ip());
     let may_inject = state.injections.concerns(&names, conn.target.port());
-    match conn.judge(state, None) {
+    match conn.judge(state, Said::Nothing) {
         // What is rare is boxed, so that it costs the many that wait no memory.
         Ok(_) if may_inject => Box::pin(first(state, conn, true)).await,
         Ok(verdict) if !verdict.wants_claim => {
@@ -120,7 +120,7 @@ async fn first(state: &Arc<State>, conn: &Arc<Conn>, may_be_silent: bool) -> Res
             return credentials(state, conn, opening, host).await;
         }
         Some(opened) => settle(state, conn, opened)?,
-        None => match conn.judge(state, None) {
+        None => match conn.judge(state, Said::Nothing) {
             Ok(verdict) if may_be_silent => verdict.by_name,
             Ok(_) => None,
             Err(refusal) => return Err(refuse(state, conn, &refusal.rule)),
@@ -162,7 +162,7 @@ async fn credentials(
     opening: Opening,
     (host, tls): (HostName, bool),
 ) -> Result<(), Cut> {
-    conn.judge(state, Some(&host)).map_err(|refusal| refuse(state, conn, &refusal.rule))?;
+    conn.judge(state, Said::Name(&host)).map_err(|refusal| refuse(state, conn, &refusal.rule))?;
     let (own_state, own_conn, claim) = (Arc::clone(state), Arc::clone(conn), host.clone());
     let dial = move || -> http::Dialling<Far> {
         let (state, conn, claim) = (Arc::clone(&own_state), Arc::clone(&own_conn), claim.clone());
@@ -179,7 +179,7 @@ async fn dial_checked(state: &State, conn: &Conn, host: &HostName) -> io::Result
     if let Some(rule) = state.uplink.refused(conn.target.ip()) {
         return Err(denied(rule));
     }
-    let verdict = conn.judge(state, Some(host)).map_err(|refusal| denied(refusal.rule))?;
+    let verdict = conn.judge(state, Said::Name(host)).map_err(|refusal| denied(refusal.rule))?;
     let gone = |_| io::Error::from(io::ErrorKind::ConnectionRefused);
     let far = reach(state, conn, verdict.by_name.as_ref()).await.map_err(gone)?;
     far.keep_what_is_sent();
@@ -189,16 +189,18 @@ async fn dial_checked(state: &State, conn: &Conn, host: &HostName) -> io::Result
 /// Judges what the client said, by name where it said one. Requests of plain HTTP are judged one by
 /// one when they are passed on, the first of them here already by its connection.
 fn settle(state: &State, conn: &Conn, opened: &Opened) -> Result<Option<HostName>, Cut> {
-    let claim = match opened {
+    let said = match opened {
         Opened::Wrong(reason) => return Err(refuse(state, conn, reason)),
-        Opened::Tls(name) => name.as_ref(),
+        Opened::Tls(name) => name.as_ref().into(),
         // A name that permits it may be what the host's proxy has to be asked for.
         Opened::Http => {
-            return Ok(conn.judge(state, None).ok().and_then(|verdict| verdict.by_name));
+            let verdict = conn.judge(state, Said::Nothing);
+            return Ok(verdict.ok().and_then(|verdict| verdict.by_name));
         }
-        Opened::Other | Opened::Unsure => None,
+        Opened::Other => Said::NoName,
+        Opened::Unsure => Said::Nothing,
     };
-    match conn.judge(state, claim) {
+    match conn.judge(state, said) {
         Ok(verdict) => Ok(verdict.by_name),
         Err(refusal) => Err(refuse(state, conn, &refusal.rule)),
     }
@@ -347,10 +349,17 @@ async fn both(
 /// Dials, within the number of those that may wait for an answer. A client that resets meanwhile
 /// ends it.
 async fn reach(state: &State, conn: &Conn, by_name: Option<&HostName>) -> Result<Far, Cut> {
-    let limit = state.uplink.limits().dialling;
+    let limits = state.uplink.limits();
+    let limit = limits.dialling;
     let Some(_place) = state.dialling.enter(limit) else {
         return Err(refuse(state, conn, &format!("limit: {limit} connections wait for an answer")));
     };
+    if let Some(proxy) = state.uplink.proxy() {
+        let is_proxy = timeout(limits.connect, proxy.is_at(conn.target)).await;
+        if is_proxy.map_err(|_| Cut::Gone)?? {
+            return Err(refuse(state, conn, "always refused: this host's proxy"));
+        }
+    }
     let target = Target { address: conn.target, by_name, wide: conn.wide };
     let far = tokio::select! {
         far = Box::pin(dial(&state.uplink, target)) => far?,

@@ -64,6 +64,9 @@ async fn tls_is_decided_by_its_name_and_its_address() {
     check(allow, &["a.example"], &tls("127.0.0.1"), broken).await;
     let kind = "reset a.example port the TLS hello has a record of another kind";
     check(allow, &["a.example"], &[0x16, 3, 1, 0, 0, 0, 0, 0, 0], kind).await;
+    // Some servers leave a warning ahead of the hello out.
+    let warned = [&[0x15, 3, 1, 0, 2, 1, 90][..], &tls("other.example")].concat();
+    check(allow, &["a.example"], &warned, kind).await;
     // Deny by name with everything else open.
     let deny = "open;deny:bad.example";
     check(deny, &[], &tls("good.example"), "echo").await;

@@ -97,6 +97,55 @@ async fn every_request_of_a_connection_is_judged() {
     }
 }
 
+/// What does not look like a request so far must not pass for another protocol: what follows it would
+/// not be read any more.
+#[tokio::test]
+async fn requests_that_begin_oddly_are_refused() {
+    let check = async |first: &str, rest: &str, rule: &str| {
+        let (world, address, seen) = world("allow:a.example").await;
+        let mut stream = world.connect(address).await;
+        stream.write_all(first.as_bytes()).await.expect("sent");
+        if !rest.is_empty() {
+            // A line that does not go on is passed on in parts.
+            eventually(|| *seen.lock().expect("it") == first).await;
+            stream.write_all(rest.as_bytes()).await.expect("sent");
+        }
+        assert_eq!(body(&mut stream).await, "connection reset", "{first} {rest}");
+        assert!(world.denied().ends_with(rule), "{first} {rest}: {}", world.denied());
+        assert!(!seen.lock().expect("it").contains('\n'), "{first} {rest}");
+        world.settled().await;
+    };
+    let in_pieces = "the HTTP request came in pieces";
+    let rest = " / HTTP/1.1\r\nHost: bad.example\r\n\r\n";
+    check(&"A".repeat(200), rest, in_pieces).await;
+    check("GET", rest, in_pieces).await;
+    let no_version = "the HTTP request names a host and no version";
+    check("GET http://bad.example/\r\n", "", no_version).await;
+    check("GET ", "http://bad.example/ x\n", no_version).await;
+}
+
+/// What waits in the gate is some times a head each way, so there are few connections with long ones.
+#[tokio::test]
+async fn only_the_first_connections_have_long_heads() {
+    let (world, address, _) = world("allow:a.example").await;
+    let long = format!("GET / HTTP/1.1\r\nHost: a.example\r\nA: {}\r\n\r\n", "a".repeat(20_000));
+    let mut held = Vec::new();
+    for _ in 0..16 {
+        let mut stream = world.connect(address).await;
+        stream.write_all(long.as_bytes()).await.expect("sent");
+        assert_eq!(body(&mut stream).await, "seen 1");
+        held.push(stream);
+    }
+    let mut further = world.connect(address).await;
+    further.write_all(get("a.example").as_bytes()).await.expect("sent");
+    assert_eq!(body(&mut further).await, "seen 1");
+    further.write_all(long.as_bytes()).await.expect("sent");
+    let answer = outcome(&mut further).await;
+    assert!(answer.starts_with("HTTP/1.1 431 ") || answer == "reset", "{answer}");
+    drop((held, further));
+    world.settled().await;
+}
+
 #[tokio::test]
 async fn requests_that_hide_are_refused() {
     let check = async |request: &str, rule: &str| {

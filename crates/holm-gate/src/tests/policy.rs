@@ -67,6 +67,55 @@ async fn a_new_policy_closes_what_it_refuses() {
     ping(&mut stream, "again").await;
 }
 
+/// Under `open` nothing of a connection is read, so whom its client wants is not known when it counts.
+#[tokio::test]
+async fn a_new_policy_closes_what_may_be_for_a_name_that_it_refuses() {
+    let check = async |resolved: &[&str], policy: &str, expected: &str| {
+        let target = echo().await;
+        let world = World::new("open");
+        for name in resolved {
+            world.resolve(name, target);
+        }
+        let mut stream = world.connect(target).await;
+        ping(&mut stream, "unseen").await;
+        world.gate.set_policies(policies(policy)).expect("set");
+        if expected.is_empty() {
+            ping(&mut stream, "still").await;
+        } else {
+            assert_eq!(outcome(&mut stream).await, "reset", "{resolved:?} {policy}");
+            let denied = world.denied();
+            assert!(denied.ends_with(expected), "{resolved:?} {policy}: {denied}");
+        }
+        drop(stream);
+        world.settled().await;
+    };
+    let both = ["a.example", "bad.example"];
+    check(&both, "open;deny:bad.example", "deny bad.example").await;
+    check(&both, "allow:a.example", "not in the allow list").await;
+    check(&both, "allow:*.example", "").await;
+    check(&both, "open;deny:other.example", "").await;
+    check(&["a.example"], "open;deny:bad.example", "").await;
+    check(&["a.example"], "allow:a.example", "").await;
+    check(&[], "open;deny:bad.example", "").await;
+}
+
+/// One that is read and says no name is judged by the names of its address, then and later.
+#[tokio::test]
+async fn a_new_policy_keeps_what_it_permits_without_a_name() {
+    let target = echo().await;
+    let world = World::new("allow:a.example,c.example");
+    world.resolve("a.example", target);
+    world.resolve("b.example", target);
+    let mut stream = world.connect(target).await;
+    ping(&mut stream, "SSH-2.0-x\r\n").await;
+    world.gate.set_policies(policies("allow:a.example")).expect("set");
+    ping(&mut stream, "still").await;
+    world.gate.set_policies(policies("allow:a.example;deny:b.example")).expect("set");
+    assert_eq!(outcome(&mut stream).await, "reset");
+    assert!(world.denied().ends_with("deny b.example"), "{}", world.denied());
+    world.settled().await;
+}
+
 #[tokio::test]
 async fn a_wrong_policy_changes_nothing() {
     let world = World::new("open");

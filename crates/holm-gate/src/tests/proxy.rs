@@ -107,6 +107,23 @@ async fn the_checked_address_is_asked_for() {
     assert_eq!(lines(&running).len(), 1);
 }
 
+/// Who reached it could ask it for what is refused here.
+#[tokio::test]
+async fn the_proxy_itself_is_refused() {
+    let running = proxy(echo().await, always, None).await;
+    let check = async |host: &str, except: &str| {
+        let proxy = format!("http://{host}:{}", running.address.port());
+        let world = world("open", &[("HTTPS_PROXY", &proxy), ("NO_PROXY", except)]);
+        assert_eq!(world.tried(running.address).await, "reset", "{host} {except}");
+        let expected = format!(" {} always refused: this host's proxy", running.address.port());
+        assert_eq!(world.denied(), expected, "{host} {except}");
+        assert_eq!(lines(&running), [""; 0]);
+    };
+    check("127.0.0.1", "").await;
+    check("127.0.0.1", "*").await;
+    check("localhost", "127.0.0.0/8").await;
+}
+
 #[tokio::test]
 async fn a_credential_is_sent() {
     let target = echo().await;
