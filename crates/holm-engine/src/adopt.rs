@@ -147,7 +147,7 @@ impl Engine {
             (_, None) => self.settle_gone(record).await?,
             (SandboxState::Deleting, Some(machine)) => {
                 let layers = layers_of(&record);
-                let hold = self.hold_again(layers.clone()).await;
+                let hold = self.hold_again(record.template.clone(), layers.clone()).await;
                 let sandbox = Sandbox::new(record.clone(), String::new(), Duration::ZERO, None);
                 let sandbox = Arc::new(sandbox);
                 sandbox.stands_on(layers, hold);
@@ -211,8 +211,8 @@ impl Engine {
         };
         let deadline = ready + lease.unwrap_or_default();
         let ceiling = account.and_then(network::ceiling);
+        let hold = self.hold_again(record.template.clone(), adoption.layers.clone()).await;
         let sandbox = Arc::new(Sandbox::new(record, adoption.workdir, max_life, ceiling));
-        let hold = self.hold_again(adoption.layers.clone()).await;
         sandbox.stands_on(adoption.layers, hold);
         let mut live = sandbox.live();
         live.ready = Some(ready);

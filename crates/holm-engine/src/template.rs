@@ -182,16 +182,21 @@ impl Engine {
         }
     }
 
-    /// The layers of a sandbox that goes on. One whose layers are gone goes on with what it has.
+    /// What a sandbox that goes on stands on: the template of that name if it still is of these
+    /// layers, else the layers. One whose layers are gone goes on with what it has.
     pub(crate) async fn hold_again(
         &self,
+        name: String,
         layers: Vec<String>,
     ) -> Option<Box<dyn Any + Send + Sync>> {
         if layers.is_empty() {
             return None;
         }
-        let held = self.library(move |library| library.hold_layers(&layers)).await;
-        let problem = match held {
+        let ask = move |library: &dyn TemplateLibrary| match library.hold(&name) {
+            Ok(Some(held)) if held.template.layers == layers => Ok(Some(held.hold)),
+            _ => library.hold_layers(&layers),
+        };
+        let problem = match self.library(ask).await {
             Ok(Some(Some(hold))) => return Some(hold),
             Ok(_) => "they are not there".to_owned(),
             Err(error) => error.internal.unwrap_or(error.public),

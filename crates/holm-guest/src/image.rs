@@ -42,14 +42,23 @@ pub fn settle(guest: &Guest, image: &Image, workdir: &str) -> Result<()> {
     Ok(())
 }
 
-/// A directory with those above it. The last one, if it is new, belongs to `owner`.
+/// A directory with those above it. The last one, if it is new, belongs to `owner`. What an image has
+/// in the place of the usual one, and is none, gives way.
 fn make_directory(path: &str, owner: Option<&User>) -> std::result::Result<(), Errno> {
     let mut at = String::new();
     let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty()).collect();
     for (number, part) in parts.iter().enumerate() {
         at.push('/');
         at.push_str(part);
-        match rustix::fs::mkdir(at.as_str(), Mode::from_raw_mode(0o755)) {
+        let make = || rustix::fs::mkdir(at.as_str(), Mode::from_raw_mode(0o755));
+        let made = match make() {
+            Err(Errno::EXIST) if at == WORKDIR && !is_directory(&at) => {
+                rustix::fs::unlink(at.as_str())?;
+                make()
+            }
+            other => other,
+        };
+        match made {
             Ok(()) if number + 1 == parts.len() => {
                 if let Some(user) = owner {
                     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
@@ -61,6 +70,12 @@ fn make_directory(path: &str, owner: Option<&User>) -> std::result::Result<(), E
         }
     }
     Ok(())
+}
+
+/// Not by a link: one may lead where PID 1 can go and others cannot.
+fn is_directory(path: &str) -> bool {
+    let kind = rustix::fs::lstat(path).map(|facts| FileType::from_raw_mode(facts.st_mode));
+    kind == Ok(FileType::Directory)
 }
 
 fn write_trusted(authority: &str) -> std::io::Result<()> {

@@ -7,6 +7,7 @@ pub mod cli;
 pub mod commands;
 pub mod env_vars;
 pub mod exit;
+mod library;
 pub mod output;
 pub mod service;
 pub mod settings;

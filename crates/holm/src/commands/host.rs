@@ -102,7 +102,7 @@ pub(crate) fn engine_failure(error: &Error) -> Failure {
             failure.hint("run `holm doctor`; it says how to mend it")
         }
         ErrorKind::TemplateUnknown => {
-            failure.code(exit::USAGE).hint("the built-in template is `host`")
+            failure.code(exit::USAGE).hint("`holm template import` makes one of an image")
         }
         ErrorKind::InvalidArgument => failure.code(exit::USAGE).hint("see `holm --help`"),
         ErrorKind::Internal | ErrorKind::Unavailable => {

@@ -16,6 +16,7 @@ use holm_runtime::LinuxDriver;
 use super::host;
 use super::signals::Signals;
 use crate::exit::{self, Failure};
+use crate::library;
 use crate::settings::{McpEngine, McpSettings};
 
 pub(super) fn run(settings: McpSettings) -> Result<u8, Failure> {
@@ -28,6 +29,7 @@ pub(super) fn run(settings: McpSettings) -> Result<u8, Failure> {
             let mut engine = EngineSettings::default();
             engine.max_sandboxes = count.unwrap_or(engine.max_sandboxes);
             engine.network = settings.network.unwrap_or(engine.network);
+            engine.library = Some(library::on_disk(host::data_dir(&settings.host)));
             let driver = host::driver(&settings.host, &engine, Lifetime::Owner, Vec::new())?;
             engine.uplink = Some(host::uplink(settings.uplink)?);
             host::block_on(serve(driver, engine, settings.template))

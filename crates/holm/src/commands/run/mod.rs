@@ -15,6 +15,7 @@ use holm_wire::process::{ProcessConfig, Pty, StartRequest};
 
 use super::host;
 use crate::exit::{self, Failure};
+use crate::library;
 use crate::settings::RunSettings;
 use signals::Signals;
 
@@ -34,7 +35,8 @@ fn in_sandbox(settings: RunSettings) -> Result<u8, Failure> {
     host::start_log(&settings.host, false)?;
     let mut options = host::linux_options(&settings.host);
     let lifetime = LifetimeRules { default: LIFETIME, min: Duration::ZERO, max: LIFETIME };
-    let engine_settings = EngineSettings { lifetime, ..EngineSettings::default() };
+    let library = Some(library::on_disk(options.data_dir()));
+    let engine_settings = EngineSettings { lifetime, library, ..EngineSettings::default() };
     // The launcher begins with the one sandbox while we get ready to ask for it. One that shows
     // directories of the host, or that stands on a template's layers, is not like any other.
     let of_host = engine_settings.is_of_host(settings.template.as_deref());

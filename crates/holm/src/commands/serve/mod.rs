@@ -24,6 +24,7 @@ use super::host;
 use super::signals::Signals;
 use crate::cli::OnStop;
 use crate::exit::{self, Failure};
+use crate::library;
 use crate::output;
 use crate::service::{FirstKey, Place};
 use crate::settings::{Auth, ServeSettings};
@@ -47,6 +48,7 @@ pub(super) fn run(settings: ServeSettings) -> Result<u8, Failure> {
     let place = Place::hold(&host::data_dir(&settings.host))?;
     let secret_is_new = !place.has_secret();
     let engine_settings = EngineSettings {
+        library: Some(library::on_disk(host::data_dir(&settings.host))),
         node: place.node()?,
         keys: Some(place.keys()?),
         sealer: Some(place.sealer()?),
