@@ -5,16 +5,14 @@ use std::time::Duration;
 
 use holm_wire::client::ClientError;
 use holm_wire::guest::{Outcome, RunRequest, RunResponse};
-use holm_wire::process::{ProcessConfig, ProcessEvent, StartRequest};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::command::{argv, check_cwd, run_request, user};
+use crate::command::run_request;
 use crate::end::LAST_WORDS;
 use crate::guest_error::{About, from_guest, is_trouble};
 use crate::sandbox::Sandbox;
 use crate::{
-    Background, CommandResult, EndReason, Engine, Error, Room, RunCommand, SandboxId, capture, env,
-    health, signal,
+    CommandResult, EndReason, Engine, Error, Room, RunCommand, SandboxId, capture, health, signal,
 };
 
 /// Longest wait for a background command to start.
@@ -39,52 +37,6 @@ impl Engine {
         let sandbox = self.usable(id).await?;
         let default = self.inner.settings.exec_timeout;
         self.run_in(&sandbox, request, default).await
-    }
-
-    /// Starts a command that goes on after this call, its standard input at its end and its
-    /// output unread. It ends with the sandbox.
-    ///
-    /// # Errors
-    /// As [`Self::exec_run`].
-    pub async fn exec_background(
-        &self,
-        id: &SandboxId,
-        request: RunCommand,
-    ) -> Result<Background, Error> {
-        let sandbox = self.usable(id).await?;
-        let mut argv = argv(&request.command)?.into_iter();
-        env::check(&request.env)?;
-        check_cwd(request.cwd.as_deref())?;
-        let user = user(request.user.as_deref())?;
-        let start = StartRequest {
-            process: ProcessConfig {
-                cmd: argv.next().unwrap_or_default(),
-                args: argv.collect(),
-                envs: request.env,
-                cwd: Some(request.cwd.unwrap_or_else(|| sandbox.workdir.clone())),
-            },
-            pty: None,
-            tag: None,
-            stdin: Some(false),
-        };
-        let guest = sandbox.guest()?.clone();
-        let started = async {
-            let mut events = guest.start(&start, user).await?;
-            match timeout(START, events.next()).await {
-                Ok(Ok(Some(ProcessEvent::Start(event)))) => Ok(Background { pid: event.pid }),
-                Ok(Ok(_)) => Err(ClientError::Protocol("no start event".to_owned())),
-                Ok(Err(error)) => Err(error),
-                Err(_elapsed) => Err(ClientError::Deadline(START.as_millis())),
-            }
-        };
-        tokio::select! {
-            biased;
-            started = started => match started {
-                Ok(background) => Ok(background),
-                Err(error) => Err(self.call_failed(&sandbox, &error, About::Command).await),
-            },
-            ended = sandbox.ended() => Err(Error::gone(id, ended)),
-        }
     }
 
     pub(crate) async fn run_in(

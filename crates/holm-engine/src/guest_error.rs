@@ -15,6 +15,8 @@ const MAX_TEXT: usize = 600;
 pub(crate) enum About {
     Command,
     File,
+    /// One that was started before.
+    Background,
 }
 
 /// A call on a sandbox that ran.
@@ -57,6 +59,9 @@ fn kind(said: &holm_wire::connect::Error, about: About) -> ErrorKind {
         (Code::InvalidArgument, About::File) => ErrorKind::FileInvalid,
         (Code::InvalidArgument | Code::NotFound, About::Command) => ErrorKind::InvalidArgument,
         (Code::NotFound, About::File) => ErrorKind::FileNotFound,
+        (Code::NotFound, About::Background) => ErrorKind::NotFound,
+        (Code::InvalidArgument, About::Background) => ErrorKind::InvalidArgument,
+        (Code::OutOfRange, About::Background) => ErrorKind::Conflict,
         (Code::AlreadyExists | Code::Aborted, About::File) => ErrorKind::FileInvalid,
         // `user: root` where the host gives no root inside; the text names the mend.
         (Code::FailedPrecondition, _) => ErrorKind::PermissionDenied,
@@ -67,7 +72,7 @@ fn kind(said: &holm_wire::connect::Error, about: About) -> ErrorKind {
             Some(Reason::TooLarge) => ErrorKind::TooLarge,
             None => ErrorKind::Capacity,
         },
-        (Code::ResourceExhausted, About::Command) => ErrorKind::Capacity,
+        (Code::ResourceExhausted, About::Command | About::Background) => ErrorKind::Capacity,
         (Code::OutOfRange, _) => ErrorKind::TooLarge,
         (Code::DeadlineExceeded, _) => ErrorKind::Timeout,
         _ => ErrorKind::Unavailable,
@@ -100,6 +105,8 @@ mod tests {
         check(Code::PermissionDenied, "x", About::File, ErrorKind::PermissionDenied);
         check(Code::FailedPrecondition, "x", About::Command, ErrorKind::PermissionDenied);
         check(Code::Internal, "x", About::File, ErrorKind::Unavailable);
+        check(Code::NotFound, "x", About::Background, ErrorKind::NotFound);
+        check(Code::OutOfRange, "it has ended", About::Background, ErrorKind::Conflict);
     }
 
     #[test]

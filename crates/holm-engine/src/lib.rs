@@ -11,6 +11,7 @@ mod account;
 mod adopt;
 mod audit;
 mod auth;
+mod background;
 mod caller;
 mod capture;
 mod code;
@@ -102,9 +103,10 @@ pub use template::{
 pub use text::whole_text;
 pub use transfer::{Download, Upload};
 pub use view::{
-    Background, CodeResult, Command, CommandResult, CreateSandbox, Destroyed, FileContent,
-    FileEntry, FileList, FileWritten, Limits, ListSandboxes, NetworkState, NetworkView, Output,
-    RunCode, RunCommand, SandboxView, ServiceInfo, UsageNow, UsageReport, UsageRow,
+    Background, BackgroundCommand, BackgroundState, CodeResult, Command, CommandResult,
+    CreateSandbox, Destroyed, FileContent, FileEntry, FileList, FileWritten, GetCommand, Limits,
+    ListSandboxes, NetworkState, NetworkView, Output, OutputPart, RunCode, RunCommand, SandboxView,
+    ServiceInfo, UsageNow, UsageReport, UsageRow,
 };
 pub use webhook::{Deliver, Delivered, Message, WebhookRules, Webhooks};
 

@@ -8,6 +8,7 @@
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
+mod background;
 mod command;
 mod errors;
 mod files;

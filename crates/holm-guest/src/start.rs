@@ -89,6 +89,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         files,
         supervisors: RefCell::default(),
         processes: crate::process::registry::Registry::default(),
+        background: crate::background::list::Background::default(),
         watchers: crate::files::watch::Watchers::default(),
         null,
         open_files: raw::raise_open_files(),

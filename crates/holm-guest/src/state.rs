@@ -34,6 +34,8 @@ pub struct Guest {
     pub supervisors: RefCell<HashSet<i32>>,
     /// Programs started by `process.Process`.
     pub processes: Registry,
+    /// Commands in the background.
+    pub background: crate::background::list::Background,
     /// What was measured about the confinement.
     pub measured: crate::probe::First,
     /// Polling watchers.

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod background;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod connect;

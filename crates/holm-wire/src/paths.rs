@@ -33,6 +33,16 @@ pub mod guest {
     pub const CONFIGURE: &str = "/holm.guest.v1.Guest/Configure";
     /// Unary: [`crate::guest::RunRequest`] → [`crate::guest::RunResponse`].
     pub const RUN: &str = "/holm.guest.v1.Guest/Run";
+    /// Unary: [`crate::background::StartRequest`] → [`crate::background::Started`].
+    pub const START_BACKGROUND: &str = "/holm.guest.v1.Guest/StartBackground";
+    /// Unary: [`crate::background::GetRequest`] → [`crate::background::Command`].
+    pub const GET_BACKGROUND: &str = "/holm.guest.v1.Guest/GetBackground";
+    /// Unary: nothing → [`crate::background::List`].
+    pub const LIST_BACKGROUND: &str = "/holm.guest.v1.Guest/ListBackground";
+    /// Unary: [`crate::background::InputRequest`] → nothing.
+    pub const SEND_BACKGROUND_INPUT: &str = "/holm.guest.v1.Guest/SendBackgroundInput";
+    /// Unary: [`crate::background::KillRequest`] → [`crate::background::Command`].
+    pub const KILL_BACKGROUND: &str = "/holm.guest.v1.Guest/KillBackground";
     /// Header of `process.Process/Start`: the program ends, with all that it started, when its
     /// caller goes away.
     pub const OWNED: &str = "x-holm-owned";

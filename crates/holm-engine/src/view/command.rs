@@ -33,12 +33,15 @@ pub struct RunCommand {
     pub env: BTreeMap<String, String>,
     /// `sandbox` (also where absent) or `root`.
     pub user: Option<String>,
-    /// Time limit; the setting's default (60 s) where absent, at most the remaining lease.
-    /// Not used in the background.
+    /// Time limit; the setting's default (60 s) where absent, at most the remaining lease. In the
+    /// background none where absent.
     pub timeout: Option<Duration>,
-    /// Standard input; at its end at once where absent. Not used in the background.
+    /// Standard input; at its end at once where absent. None in the background.
     pub stdin: Option<Bytes>,
-    /// Bytes kept of each stream; the setting's default (1 MiB) where absent.
+    /// In the background: keep standard input open for `command_input`.
+    pub keep_stdin: bool,
+    /// Bytes kept of each stream; the setting's default (1 MiB) where absent. In the background
+    /// the newest ones.
     pub output_limit: Option<u64>,
 }
 
@@ -92,13 +95,6 @@ pub struct CommandResult {
     pub timeout: Duration,
     /// What a reader should know: which limit was met.
     pub note: Option<String>,
-}
-
-/// Answer of `exec_background`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Background {
-    /// Process id inside the sandbox.
-    pub pid: u32,
 }
 
 /// Request of `code_run`.

@@ -1,11 +1,13 @@
 //! What calls take and answer.
 
+mod background;
 mod command;
 mod file;
 mod sandbox;
 mod service;
 
-pub use command::{Background, CodeResult, Command, CommandResult, Output, RunCode, RunCommand};
+pub use background::{Background, BackgroundCommand, BackgroundState, GetCommand, OutputPart};
+pub use command::{CodeResult, Command, CommandResult, Output, RunCode, RunCommand};
 pub use file::{FileContent, FileEntry, FileList, FileWritten};
 pub use sandbox::{
     CreateSandbox, Destroyed, ListSandboxes, NetworkState, NetworkView, SandboxView, UsageNow,

@@ -46,8 +46,11 @@ pub struct ExecRequest {
     pub user: Option<User>,
     /// Text for its standard input, which is at its end otherwise.
     pub stdin: Option<String>,
-    /// Start it and answer at once; it ends with the sandbox.
+    /// Start it and answer at once; `…/commands` tells what becomes of it. Without `timeout_ms` it
+    /// has no time limit, and no `stdin` can be given.
     pub background: Option<bool>,
+    /// In the background: keep standard input open for `POST …/commands/input`.
+    pub keep_stdin: Option<bool>,
     /// Answer with server-sent events, as `Accept: text/event-stream` does.
     pub stream: Option<bool>,
 }
@@ -141,8 +144,9 @@ pub struct ExecStarted {
     /// Where it runs.
     #[schemars(schema_with = "sandbox_id_schema")]
     pub sandbox_id: SandboxId,
-    /// Its process id inside. There is no other handle: let it write to a file, and look with
-    /// further commands (`ps`, `cat`, `kill`).
+    /// Its id, for `…/commands`.
+    pub command_id: String,
+    /// Its process id inside.
     pub pid: u32,
     /// Always true.
     pub background: bool,
@@ -316,12 +320,18 @@ async fn exec(call: Call<SandboxId, NoQuery, Json<ExecRequest>>) -> Result<ExecA
         user: asked.user.map(|user| user.as_str().to_owned()),
         timeout: asked.timeout_ms.map(|ms| Duration::from_millis(ms.0)),
         stdin: asked.stdin.map(Bytes::from),
+        keep_stdin: asked.keep_stdin.unwrap_or(false),
         output_limit: None,
     };
     let (engine, id) = (call.engine, call.id);
     if background {
-        let pid = engine.exec_background(&id, wanted).await?.pid;
-        return Ok(ExecAnswer::Started(ExecStarted { sandbox_id: id, pid, background: true }));
+        let started = engine.exec_background(&id, wanted).await?;
+        return Ok(ExecAnswer::Started(ExecStarted {
+            sandbox_id: id,
+            command_id: started.id,
+            pid: started.pid,
+            background: true,
+        }));
     }
     if follow {
         let stream = engine.exec_stream(&id, wanted).await?;

@@ -13,8 +13,8 @@ use super::endpoint::{Asked, Endpoint, Surroundings};
 use super::failure::Failure;
 use super::over::Over;
 use super::{
-    accounts, audit, exec, files, keys, network, openapi, ports, raw, sandboxes, secrets, service,
-    templates, tunnel,
+    accounts, audit, commands, exec, files, keys, network, openapi, ports, raw, sandboxes, secrets,
+    service, templates, tunnel,
 };
 use crate::http::access::Refused;
 use crate::http::body::Intake;
@@ -71,6 +71,7 @@ pub fn endpoints() -> Vec<Endpoint> {
     let resources = [
         sandboxes::endpoints(),
         exec::endpoints(),
+        commands::endpoints(),
         files::endpoints(),
         raw::endpoints(),
         network::endpoints(),

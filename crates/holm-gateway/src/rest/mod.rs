@@ -20,6 +20,7 @@
 
 pub mod accounts;
 pub mod audit;
+pub mod commands;
 pub mod endpoint;
 pub mod events;
 pub mod exec;

@@ -16,7 +16,11 @@ use crate::errors::{Result, invalid};
 use crate::io::{drain, read_some, write_all};
 use crate::state::Shared;
 
-fn limit(name: &str, asked: u64) -> Result<usize> {
+/// Bytes to keep of a stream.
+///
+/// # Errors
+/// When that are too many.
+pub fn limit(name: &str, asked: u64) -> Result<usize> {
     match asked {
         0 => Ok(usize::try_from(DEFAULT_OUTPUT_LIMIT).unwrap_or(usize::MAX)),
         1..=MAX_OUTPUT_LIMIT => Ok(usize::try_from(asked).unwrap_or(usize::MAX)),

@@ -3,12 +3,13 @@
 use holm_wire::connect::{Code, Error};
 use holm_wire::guest::{Configure, ListTreeRequest, RunRequest};
 use holm_wire::process::Empty;
-use holm_wire::{filesystem as fs, paths, process};
+use holm_wire::{background, filesystem as fs, paths, process};
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response, StatusCode, header};
 
 use super::body::{Reply, respond};
 use super::rpc::{failure, first_message, reply, stream_failure, unary};
+use crate::background::start as jobs;
 use crate::errors::Result;
 use crate::state::Shared;
 use crate::{command, files, metrics, settings, tunnel};
@@ -87,6 +88,25 @@ async fn call(guest: Shared, path: &str, request: Request<Incoming>) -> Response
         }
         paths::guest::RUN => {
             reply(with(request, async |q: RunRequest| command::run::run(guest, q).await).await)
+        }
+        paths::guest::START_BACKGROUND => {
+            let start = async |q: background::StartRequest| jobs::start(guest, q).await;
+            reply(with(request, start).await)
+        }
+        paths::guest::GET_BACKGROUND => {
+            let get = async |q: background::GetRequest| guest.background.get(&q).await;
+            reply(with(request, get).await)
+        }
+        paths::guest::LIST_BACKGROUND => {
+            reply(with(request, async |_: Empty| Ok(guest.background.list())).await)
+        }
+        paths::guest::SEND_BACKGROUND_INPUT => {
+            let send = async |q: background::InputRequest| guest.background.feed(q).await;
+            reply(with(request, send).await)
+        }
+        paths::guest::KILL_BACKGROUND => {
+            let kill = async |q: background::KillRequest| guest.background.kill(&q).await;
+            reply(with(request, kill).await)
         }
         paths::guest::LIST_TREE => {
             let list = async |q: ListTreeRequest| files::list_tree::list(&guest, q).await;

@@ -3,6 +3,7 @@
 
 #![allow(missing_docs, reason = "tests")]
 
+mod background;
 mod envd;
 mod files;
 mod harness;

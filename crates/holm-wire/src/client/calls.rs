@@ -9,12 +9,17 @@ use serde::de::DeserializeOwned;
 
 use super::pool::{self, CallLimits, GuestClient};
 use super::{ClientError, EventStream};
-use crate::{connect, filesystem, guest, paths, process};
+use crate::{background, connect, filesystem, guest, paths, process};
 
 /// How long past its own timeout a run may take to report back before the guest counts as stuck.
 const RUN_GRACE: Duration = Duration::from_secs(10);
 /// Wait for a run without a timeout. The engine ends it earlier, at the sandbox's expiry.
 const RUN_FOREVER: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The guest waits 20 seconds for a command that does not read its input.
+const FEED_PATIENCE: Duration = Duration::from_secs(30);
+/// To kill a whole tree of processes takes the guest 8 seconds at most, and a moment.
+const KILL_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A tree of any size may be under what is removed.
 const REMOVAL: CallLimits =
@@ -85,6 +90,66 @@ impl GuestClient {
         // base64 grows by a third; the rest of the reply is small.
         let max_response = usize::try_from(kept / 3 * 4 + (64 << 10)).unwrap_or(usize::MAX);
         self.unary(paths::guest::RUN, "", request, CallLimits { deadline, max_response }).await
+    }
+
+    /// Starts a command that goes on when this call is over.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn start_background(
+        &self,
+        request: &background::StartRequest,
+    ) -> Result<background::Started, ClientError> {
+        self.unary(paths::guest::START_BACKGROUND, "", request, CallLimits::default()).await
+    }
+
+    /// How a command in the background is, and what it wrote.
+    ///
+    /// # Errors
+    /// `NotFound` of the guest; see [`ClientError`].
+    pub async fn get_background(
+        &self,
+        request: &background::GetRequest,
+    ) -> Result<background::Command, ClientError> {
+        let deadline = Duration::from_millis(request.wait_ms).saturating_add(RUN_GRACE);
+        // Two streams in base64, and the rest, which is small.
+        let limits = CallLimits { deadline, max_response: 4 << 20 };
+        self.unary(paths::guest::GET_BACKGROUND, "", request, limits).await
+    }
+
+    /// All commands in the background, without what they wrote.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn list_background(&self) -> Result<background::List, ClientError> {
+        let nothing = process::Empty {};
+        self.unary(paths::guest::LIST_BACKGROUND, "", &nothing, CallLimits::default()).await
+    }
+
+    /// Writes to the standard input of a command in the background.
+    ///
+    /// # Errors
+    /// `NotFound` and `OutOfRange` (it takes no input) of the guest; see [`ClientError`].
+    pub async fn send_background_input(
+        &self,
+        request: &background::InputRequest,
+    ) -> Result<(), ClientError> {
+        let limits = CallLimits { deadline: FEED_PATIENCE, ..CallLimits::default() };
+        let path = paths::guest::SEND_BACKGROUND_INPUT;
+        let _: process::Empty = self.unary(path, "", request, limits).await?;
+        Ok(())
+    }
+
+    /// Ends a command in the background, or sends it another signal.
+    ///
+    /// # Errors
+    /// `NotFound` of the guest; see [`ClientError`].
+    pub async fn kill_background(
+        &self,
+        request: &background::KillRequest,
+    ) -> Result<background::Command, ClientError> {
+        let limits = CallLimits { deadline: KILL_PATIENCE, ..CallLimits::default() };
+        self.unary(paths::guest::KILL_BACKGROUND, "", request, limits).await
     }
 
     /// Lists a tree, one page.

@@ -4,15 +4,20 @@ mod create_sandbox;
 mod destroy_sandbox;
 mod expose_port;
 mod extend_sandbox;
+mod get_command;
 mod get_sandbox;
 mod get_service_info;
 mod get_usage;
+mod kill_command;
+mod list_commands;
 mod list_files;
 mod list_sandboxes;
 mod read_file;
 mod report;
 mod run_code;
 mod run_command;
+mod send_input;
+mod shown_command;
 mod target;
 mod unexpose_port;
 mod view;
@@ -26,6 +31,10 @@ pub fn all() -> Vec<Tool> {
     vec![
         create_sandbox::tool(),
         run_command::tool(),
+        get_command::tool(),
+        send_input::tool(),
+        kill_command::tool(),
+        list_commands::tool(),
         run_code::tool(),
         write_file::tool(),
         read_file::tool(),

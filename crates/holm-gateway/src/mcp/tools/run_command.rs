@@ -15,7 +15,8 @@ pub(super) const MAX_TIMEOUT_MS: u64 = 86_400_000;
 
 pub(super) fn tool() -> Tool {
     let mut output = report::properties();
-    output.push(("command_id", schema::count("Process id of a command in the background.")));
+    output.push(("command_id", schema::string("Id of a command in the background.")));
+    output.push(("pid", schema::count("Its process id inside.")));
     output.push(("background", schema::boolean("True for a command in the background.")));
     Tool {
         name: "run_command",
@@ -61,9 +62,17 @@ pub(super) fn tool() -> Tool {
                     "background",
                     schema::with_default(
                         schema::boolean(
-                            "Start it and return at once. There is no handle but its process id \
-                             yet: let it write to a file and look with run_command (ps, cat, kill).",
+                            "Start it and return at once with a command_id for get_command, \
+                             send_input and kill_command. It has no time limit then, unless \
+                             timeout_ms is given.",
                         ),
+                        false,
+                    ),
+                ),
+                (
+                    "keep_stdin",
+                    schema::with_default(
+                        schema::boolean("In the background: keep its input open for send_input."),
                         false,
                     ),
                 ),
@@ -73,7 +82,7 @@ pub(super) fn tool() -> Tool {
         ),
         output: schema::output(
             &output,
-            &[report::ALWAYS, &["sandbox_id", "command_id", "background"]],
+            &[report::ALWAYS, &["sandbox_id", "command_id", "pid", "background"]],
         ),
         makes_default: false,
         run,
@@ -92,6 +101,7 @@ async fn run_command(mut context: Context) -> Result<Output, ToolError> {
         env: args.strings_by_name("env", &["envs"])?,
         timeout: args.span("timeout_ms", Duration::from_millis(1), 1..=MAX_TIMEOUT_MS)?,
         user: args.choice("user", &["sandbox", "root"], &[])?.map(str::to_owned),
+        keep_stdin: args.flag("keep_stdin")?.unwrap_or(false),
         ..RunCommand::default()
     };
     let background = args.flag("background")?.unwrap_or(false);
@@ -101,14 +111,16 @@ async fn run_command(mut context: Context) -> Result<Output, ToolError> {
     let engine = context.session.engine();
     if background {
         let started = engine.exec_background(&target.id, wanted).await;
-        let pid = started.map_err(|error| target.error(error))?.pid;
+        let started = started.map_err(|error| target.error(error))?;
         return Ok(Output {
             text: format!(
-                "Started in the background as process {pid}. There is no handle but this process \
-                 id yet: look after it with run_command (ps, kill, cat of a file that it writes)."
+                "Started in the background as {}. get_command tells what it writes and how it \
+                 ends.",
+                started.id
             ),
             structured: json!({
-                "sandbox_id": target.id, "command_id": pid, "background": true,
+                "sandbox_id": target.id, "command_id": started.id, "pid": started.pid,
+                "background": true,
             }),
             failed: false,
         });
