@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use holm_engine::{
-    CommandResult, CreateSandbox, Engine, EngineSettings, ErrorKind, Room, RunCommand, SandboxId,
+    BackgroundState, CommandResult, CreateSandbox, Engine, EngineSettings, ErrorKind, GetCommand,
+    Room, RunCommand, SandboxId,
 };
 use holm_wire::connect::{Code, Error};
 use holm_wire::reason::Reason;
@@ -136,10 +137,31 @@ async fn case_82_dropping_the_call_ends_the_command() {
 }
 
 #[tokio::test]
-async fn background_commands_give_their_pid() {
+async fn a_background_command_is_found_by_its_id_and_read_on() {
     let (engine, _driver, id) = start(settings()).await;
     let started = engine.exec_background(&id, RunCommand::shell("sleep 9")).await.unwrap();
-    assert_eq!(started.pid, 77);
+    assert_eq!((started.id.as_str(), started.pid), ("cmd_1", 77));
+    let mut asked = GetCommand::default();
+    let first = engine.command_get(&id, "cmd_1", &asked).await.unwrap();
+    assert_eq!((first.stdout.text.as_str(), first.stdout.next), ("tick é\n", 8));
+    assert_eq!((first.state, first.exit_code), (BackgroundState::Running, None));
+    asked.stdout_from = 5;
+    let more = engine.command_get(&id, "cmd_1", &asked).await.unwrap().stdout;
+    assert_eq!((more.from, more.text.as_str(), more.missed), (5, "é\n", 0));
+    let none = engine.command_get(&id, "cmd_1", &GetCommand::nothing()).await.unwrap().stdout;
+    assert_eq!((none.text.as_str(), none.missed, none.total), ("", 0, 8));
+    for (command, asked, kind) in [
+        ("cmd_2", GetCommand::default(), ErrorKind::NotFound),
+        ("", GetCommand::default(), ErrorKind::InvalidArgument),
+        ("cmd_1", GetCommand { max_bytes: Some(0), ..asked.clone() }, ErrorKind::InvalidArgument),
+        ("cmd_1", GetCommand { max_bytes: Some(2 << 20), ..asked }, ErrorKind::InvalidArgument),
+    ] {
+        let error = engine.command_get(&id, command, &asked).await.unwrap_err();
+        assert_eq!(error.kind, kind, "{command}: {error}");
+    }
+    let input = RunCommand { stdin: Some("x".into()), ..RunCommand::shell("cat") };
+    let error = engine.exec_background(&id, input).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::InvalidArgument);
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use holm_engine::{
-    CreateSandbox, EndReason, Engine, EngineSettings, Error, ErrorKind, RunCode, RunCommand,
-    SandboxId, SandboxState,
+    CreateSandbox, EndReason, Engine, EngineSettings, Error, ErrorKind, GetCommand, RunCode,
+    RunCommand, SandboxId, SandboxState,
 };
 use tokio::time::Instant;
 
@@ -72,6 +72,7 @@ fn resident() -> u64 {
 enum Call {
     Run,
     Background,
+    Command,
     Code,
     Read,
     Write,
@@ -82,6 +83,7 @@ async fn call(engine: &Engine, id: &SandboxId, call: Call) -> Result<(), Error> 
     match call {
         Call::Run => engine.exec_run(id, RunCommand::shell("true")).await.map(drop),
         Call::Background => engine.exec_background(id, RunCommand::shell("true")).await.map(drop),
+        Call::Command => engine.command_get(id, "cmd_1", &GetCommand::default()).await.map(drop),
         Call::Code => engine.code_run(id, RunCode::default()).await.map(drop),
         Call::Read => engine.file_read(id, "/x", None, 0, None).await.map(drop),
         Call::Write => {
@@ -96,8 +98,15 @@ async fn call(engine: &Engine, id: &SandboxId, call: Call) -> Result<(), Error> 
 async fn whatever_a_guest_answers_calls_end_and_the_sandbox_can_be_destroyed() {
     let before = resident();
     for (name, manner) in manners() {
-        for asked in [Call::Run, Call::Background, Call::Code, Call::Read, Call::Write, Call::List]
-        {
+        for asked in [
+            Call::Run,
+            Call::Background,
+            Call::Command,
+            Call::Code,
+            Call::Read,
+            Call::Write,
+            Call::List,
+        ] {
             let (engine, driver, id) = start(manner.clone()).await;
             let begin = Instant::now();
             // The bound of a run is its time limit and a grace; of a file call its deadline.

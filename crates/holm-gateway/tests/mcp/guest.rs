@@ -117,13 +117,11 @@ impl Guest {
                 Reply::json(&self.list(&request))
             }
             paths::guest::FILE => self.file(method, query, body),
-            paths::process::START => {
-                let start = json!({"event": {"start": {"pid": 42}}}).to_string();
-                let mut stream = connect::envelope(0, start.as_bytes()).to_vec();
-                stream.extend_from_slice(&connect::envelope(connect::FLAG_END, b"{}"));
-                let headers = format!("content-type: {}\r\n", connect::STREAM_JSON);
-                Reply { status: 200, headers, body: stream }
-            }
+            paths::guest::START_BACKGROUND => Reply::json(&json!({"id": "cmd_1", "pid": 42})),
+            paths::guest::GET_BACKGROUND => Reply::json(&json!({
+                "id": "cmd_1", "pid": 42, "command": "x", "state": "exited", "exitCode": 3,
+                "stdout": {"from": 0, "bytes": "b3V0Cg==", "total": 4},
+            })),
             // Whatever else only wants to be told that all is well.
             _ => Reply::json(&json!({})),
         }

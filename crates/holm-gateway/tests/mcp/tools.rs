@@ -176,10 +176,24 @@ fn case_92_every_tool_does_what_it_says() {
             &behind,
             json!({
                 "isError": false,
-                "content": [{"text": "*process 42. There is no handle but this process id yet*"}],
-                "structuredContent": {"command_id": 42, "background": true},
+                "content": [{"text": "*cmd_1. get_command tells*"}],
+                "structuredContent": {"command_id": "cmd_1", "pid": 42, "background": true},
             }),
         );
+        // That it has failed is what was asked for, so the call has not.
+        let then = client.call("get_command", json!({"command_id": "cmd_1"})).await;
+        assert_matches(
+            &then,
+            json!({
+                "isError": false,
+                "content": [{"text": "cmd_1: exited, exit code 3\n\nstdout:\nout\n"}],
+                "structuredContent": {
+                    "state": "exited", "exit_code": 3, "stdout": "out\n", "stdout_next": 4,
+                },
+            }),
+        );
+        let listed = client.good("list_commands", json!({})).await;
+        assert_eq!(listed["commands"], json!([]));
 
         let code = client.good("run_code", json!({"code": "print(6*7)"})).await;
         assert_matches(

@@ -73,7 +73,7 @@ fn case_98_death_by_memory_is_said(home: &Home) {
         "run_command",
         json!({"sandbox_id": sandbox, "command": "python3 hog.py", "background": true}),
     );
-    let pid = background.ok()["command_id"].to_string().replace('"', "");
+    let pid = background.ok()["pid"].to_string();
     let kills = || {
         let view = mcp.call("get_sandbox", json!({"sandbox_id": sandbox}));
         view.ok()["usage"]["oom_kills"].as_u64().expect("a count")

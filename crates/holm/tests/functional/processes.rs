@@ -232,50 +232,76 @@ fn case_19_exit_codes_and_signals(home: &Home) {
     mcp.end(home);
 }
 
+/// Over a lost connection and a restart of the service: `rest/commands.rs`.
 fn case_21_background_commands(home: &Home) {
     let mcp = home.mcp();
     let sandbox = mcp.create();
     let before = mcp.processes(&sandbox);
-    let begun = mcp.call(
-        "run_command",
-        json!({"sandbox_id": sandbox, "background": true,
-        "command": "while :; do echo tick >> ticks; sleep 0.05; done"}),
-    );
-    let handle = begun.ok()["command_id"].clone();
-    assert!(handle.is_number() || handle.is_string(), "{:?}", begun.data());
-    let pid = handle.as_str().map_or_else(|| handle.to_string(), str::to_owned);
-    let size = || {
-        mcp.sh(&sandbox, "wc -c < ticks 2>/dev/null || echo 0")
-            .good()
-            .parse::<u64>()
-            .expect("a number")
+    let start = |command: &str, more: Value| -> String {
+        let mut arguments = json!({"sandbox_id": sandbox, "background": true, "command": command});
+        arguments
+            .as_object_mut()
+            .expect("an object")
+            .append(&mut more.as_object().cloned().expect("one"));
+        let begun = mcp.call("run_command", arguments);
+        assert!(begun.text().contains("get_command"), "{}", begun.text());
+        begun.ok()["command_id"].as_str().expect("an id").to_owned()
     };
-    let first = until("it writes", || Some(size()).filter(|n| *n > 0));
-    until("it goes on writing", || (size() > first).then_some(()));
-    assert_eq!(
-        mcp.sh(&sandbox, &format!("test -d /proc/{pid} && echo there")).good(),
-        "there",
-        "the id is its pid"
-    );
-    mcp.sh(&sandbox, &format!("kill -KILL {pid}")).good();
-    until("it is gone", || (mcp.processes(&sandbox) == before).then_some(()));
-
-    let tools = mcp.ask("tools/list", json!({}));
-    let listed = tools["result"]["tools"].as_array().expect("tools").clone();
-    let tool = listed.iter().find(|tool| tool["name"] == "run_command").expect("run_command");
-    let text = format!(
-        "{} {}",
-        tool["description"], tool["inputSchema"]["properties"]["background"]["description"]
-    )
-    .to_lowercase();
-    let said = format!("{text} {}", begun.text().to_lowercase());
-    assert!(said.contains("background"), "{said}");
-    assert!(
-        ["no handle", "not kept", "file", "cannot", "no way"]
-            .iter()
-            .any(|word| said.contains(word)),
-        "what the id cannot do is said: {said}"
-    );
+    let get = |id: &str, from: u64| {
+        let asked = json!({"sandbox_id": sandbox, "command_id": id, "stdout_from": from,
+            "stderr_from": 1 << 30, "wait_ms": 60_000});
+        mcp.call("get_command", asked).ok().clone()
+    };
+    // Read on while it writes, without loss, to its end.
+    let ticks = start("for i in $(seq 40); do echo tick $i; sleep 0.02; done; exit 5", json!({}));
+    let (mut text, mut from) = (String::new(), 0);
+    let end = loop {
+        let now = get(&ticks, from);
+        text.push_str(now["stdout"].as_str().expect("text"));
+        from = now["stdout_next"].as_u64().expect("a place");
+        if now["state"] != "running" && now["stdout_bytes"] == from {
+            break now;
+        }
+    };
+    let want: String = (1..=40).map(|i| format!("tick {i}\n")).collect();
+    assert_eq!(text, want);
+    assert_eq!((&end["state"], &end["exit_code"]), (&json!("exited"), &json!(5)));
+    // What is asked is answered.
+    let talk =
+        start("while read -r x; do echo \"<$x>\"; done; echo bye", json!({"keep_stdin": true}));
+    let send = |text: &str, close: bool| {
+        let asked =
+            json!({"sandbox_id": sandbox, "command_id": talk, "text": text, "close": close});
+        mcp.call("send_input", asked)
+    };
+    assert_eq!(send("hello\n", false).ok()["stdin_open"], true);
+    assert_eq!(get(&talk, 0)["stdout"], "<hello>\n");
+    send("", true).ok();
+    until("it ends", || (get(&talk, 8)["state"] == "exited").then_some(()));
+    assert_eq!(get(&talk, 8)["stdout"], "bye\n");
+    assert_eq!(send("late", false).code(), "conflict");
+    // Killed with all that it started; its own time limit does the same.
+    let many = start("setsid sleep 4321 & sleep 4321 & wait", json!({}));
+    let kill = json!({"sandbox_id": sandbox, "command_id": many});
+    assert_eq!(mcp.call("kill_command", kill.clone()).ok()["state"], "killed");
+    assert_eq!(mcp.call("kill_command", kill).ok()["state"], "killed");
+    let short = start("sleep 4321", json!({"timeout_ms": 100}));
+    assert_eq!(get(&short, 0)["state"], "timed_out");
+    until("all are gone", || (mcp.processes(&sandbox) == before).then_some(()));
+    let listed = mcp.call("list_commands", json!({"sandbox_id": sandbox})).ok().clone();
+    let ids: Vec<&str> = listed["commands"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|command| command["command_id"].as_str().expect("an id"))
+        .collect();
+    assert_eq!(ids, [&ticks, &talk, &many, &short]);
+    // Another sandbox has its own.
+    let other = mcp.create();
+    let foreign = json!({"sandbox_id": other, "command_id": ticks});
+    let missing = mcp.call("get_command", foreign);
+    assert_eq!(missing.code(), "not_found");
+    assert!(missing.text().contains("list_commands"), "{}", missing.text());
     mcp.end(home);
 }
 

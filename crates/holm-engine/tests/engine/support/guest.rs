@@ -13,7 +13,7 @@ use holm_wire::guest::{
     Captured, FileWritten, ListTreeRequest, ListTreeResponse, Outcome, Probe, RunRequest,
     RunResponse, TreeEntry,
 };
-use holm_wire::{paths, process};
+use holm_wire::{background, paths, process};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -176,6 +176,21 @@ async fn answer(request: Request<Incoming>, state: Arc<Shared>) -> Reply {
             let below = format!("{}/", asked.path);
             state.files.lock().unwrap().retain(|path, _| !path.starts_with(&below));
             json(&process::Empty {})
+        }
+        (_, paths::guest::START_BACKGROUND) => {
+            json(&background::Started { id: "cmd_1".into(), pid: 77 })
+        }
+        (_, paths::guest::GET_BACKGROUND) => {
+            let asked: background::GetRequest = serde_json::from_slice(&body).unwrap();
+            if asked.id != "cmd_1" {
+                return refuse(Code::NotFound, "no such command");
+            }
+            let all = "tick é\n".as_bytes();
+            let from = usize::try_from(asked.stdout_from).map_or(all.len(), |n| n.min(all.len()));
+            let bytes = all[from..].to_vec();
+            let total = all.len() as u64;
+            let stdout = background::Part { from: from as u64, bytes, total };
+            json(&background::Command { id: asked.id, pid: 77, stdout, ..Default::default() })
         }
         (_, paths::process::START) => {
             let event = process::ProcessEvent::Start(process::StartEvent { pid: 77 });

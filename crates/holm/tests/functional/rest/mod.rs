@@ -2,6 +2,7 @@
 
 mod answers;
 mod calls;
+mod commands;
 mod files;
 mod lease;
 mod life;
