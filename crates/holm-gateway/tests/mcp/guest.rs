@@ -8,7 +8,7 @@ use holm_wire::guest::{
     Captured, Configured, FileWritten, ListTreeRequest, ListTreeResponse, Outcome, Probe,
     RunRequest, RunResponse, TreeEntry,
 };
-use holm_wire::{connect, paths};
+use holm_wire::paths;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
