@@ -14,6 +14,11 @@ use crate::sys::process::{Forked, Parentage, exit_now, flag, fork_into};
 /// Tries every layer and says how it went. Takes as long as making a sandbox does.
 #[must_use]
 pub fn report(options: &LinuxOptions) -> Enforcement {
+    attempt(options).0
+}
+
+/// The same, and whether a sandbox could be made: what stopped it may pass.
+pub(crate) fn attempt(options: &LinuxOptions) -> (Enforcement, bool) {
     let mut options = options.clone();
     options.blanks = 0;
     options.lifetime = crate::options::Lifetime::Launcher;
@@ -22,9 +27,10 @@ pub fn report(options: &LinuxOptions) -> Enforcement {
             let observed = trial.created.as_ref().map(table::Observed::of);
             let failed = trial.failure.as_ref();
             let missing = if failed.is_some() { ask_for_namespaces(&options) } else { Vec::new() };
-            table::fill(&trial.facts, observed.as_ref(), failed, &missing)
+            let found = table::fill(&trial.facts, observed.as_ref(), failed, &missing);
+            (found, failed.is_none())
         }
-        Err(failure) => table::unusable(&failure),
+        Err(failure) => (table::unusable(&failure), false),
     }
 }
 

@@ -33,6 +33,8 @@ pub struct LinuxDriver {
     /// A sandbox that runs, at which one can see what the host enforces, until somebody has.
     seen: Mutex<Option<Created>>,
     enforcement: OnceLock<Enforcement>,
+    /// What was found where no sandbox could be made to look at.
+    doubts: Mutex<Vec<&'static Enforcement>>,
     /// Of a service: nobody else takes over what is ours.
     lock: Mutex<Option<File>>,
 }
@@ -119,6 +121,7 @@ impl Launching {
             facts,
             seen: Mutex::new(None),
             enforcement: OnceLock::new(),
+            doubts: Mutex::default(),
             lock: Mutex::new(lock),
         })
     }
@@ -146,13 +149,29 @@ impl Driver for LinuxDriver {
     }
 
     fn enforcement(&self) -> &Enforcement {
-        self.enforcement.get_or_init(|| {
-            // The newest may be gone again; then one is made to look at.
-            let newest = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let seen = newest.and_then(|newest| crate::doctor::seen(&self.facts, &newest));
-            let found = seen.unwrap_or_else(|| crate::doctor::report(&self.options));
-            found.demanding(&self.options.demanded)
-        })
+        if let Some(known) = self.enforcement.get() {
+            return known;
+        }
+        // The newest may be gone again; then one is made to look at.
+        let newest = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let seen = newest.and_then(|newest| crate::doctor::seen(&self.facts, &newest));
+        let (found, is_sure) = match seen {
+            Some(seen) => (seen, true),
+            None => crate::doctor::attempt(&self.options),
+        };
+        let found = found.demanding(&self.options.demanded);
+        if is_sure {
+            return self.enforcement.get_or_init(|| found);
+        }
+        // What stopped it may pass, so the next one looks again. Whoever asked has a reference for as
+        // long as this lives, so it is kept, once for each thing that can be wrong.
+        let mut doubts = self.doubts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(same) = doubts.iter().copied().find(|doubt| **doubt == found) {
+            return same;
+        }
+        let kept: &'static Enforcement = Box::leak(Box::new(found));
+        doubts.push(kept);
+        kept
     }
 
     fn known_enforcement(&self) -> Option<&Enforcement> {

@@ -130,6 +130,14 @@ fn case_92_every_tool_as_documented(home: &Home) {
             json!({"name": "first", "metadata": {"a": "b"}, "timeout_minutes": 5, "size": "small"}),
         ),
         ("run_command", json!({"command": "echo $((6*7))"})),
+        (
+            "run_command",
+            json!({"command": "read -r x; exec sleep 1000", "background": true, "keep_stdin": true}),
+        ),
+        ("send_input", json!({"command_id": "cmd_1", "text": "go on\n", "close": true})),
+        ("get_command", json!({"command_id": "cmd_1", "max_bytes": 1000, "wait_ms": 1})),
+        ("list_commands", json!({})),
+        ("kill_command", json!({"command_id": "cmd_1", "signal": "SIGKILL"})),
         ("run_code", json!({"code": "print(6*7)"})),
         ("write_file", json!({"path": "dir/f", "content": "text"})),
         ("read_file", json!({"path": "dir/f"})),
@@ -168,7 +176,7 @@ fn case_92_every_tool_as_documented(home: &Home) {
             first = id.to_owned();
         }
     }
-    assert_eq!(names.len(), 14, "the alias is not shown: {names:?}");
+    assert_eq!(names.len(), 18, "the alias is not shown: {names:?}");
     let info = mcp.call("get_service_info", json!({}));
     assert_eq!(info.ok()["version"], json!(env!("CARGO_PKG_VERSION")));
     let missing = info.ok()["missing"].as_array().expect("layers").clone();

@@ -90,7 +90,7 @@ fn others_do_not_see_them(home: &Home) {
     let killed = mine.ask("POST", "/commands/kill", &json!({"command_id": id}));
     assert_eq!(killed.json()["state"], "exited", "one that has ended stays as it was");
     let odd = json!({"command_id": id, "signal": "SIGNOPE"});
-    error_is(&mine.ask("POST", "/commands/kill", &odd), 400, "invalid_argument");
+    error_is(&mine.ask("POST", "/commands/kill", &odd), 400, "invalid_request");
     error_is(
         &mine.ask("POST", "/commands/kill", &json!({"command_id": "cmd_9"})),
         404,

@@ -37,6 +37,10 @@ fn routes(client: &Client, id: &str) -> Vec<(String, Answer)> {
         ("POST", "/exec", json!({"command": "echo hi > touched"})),
         ("POST", "/exec", json!({"command": "echo hi > touched", "stream": true})),
         ("POST", "/exec", json!({"command": "echo hi > touched", "background": true})),
+        ("GET", "/commands", Value::Null),
+        ("GET", "/commands/output?command_id=cmd_1", Value::Null),
+        ("POST", "/commands/input", json!({"command_id": "cmd_1", "text": "x"})),
+        ("POST", "/commands/kill", json!({"command_id": "cmd_1"})),
         ("POST", "/run-code", json!({"code": "open('touched', 'w')"})),
         ("GET", "/files?path=note", Value::Null),
         ("PUT", "/files", json!({"path": "touched", "content": "x"})),
@@ -59,6 +63,10 @@ fn tools(client: &Client, session: &str, id: &str) -> Vec<(String, Answer)> {
     let mut answers = Vec::new();
     for (tool, mut arguments) in [
         ("run_command", json!({"command": "touch touched"})),
+        ("get_command", json!({"command_id": "cmd_1"})),
+        ("send_input", json!({"command_id": "cmd_1", "text": "x"})),
+        ("kill_command", json!({"command_id": "cmd_1"})),
+        ("list_commands", json!({})),
         ("run_code", json!({"code": "open('touched', 'w')"})),
         ("write_file", json!({"path": "touched", "content": "x"})),
         ("read_file", json!({"path": "note"})),
