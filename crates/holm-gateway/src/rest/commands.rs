@@ -67,7 +67,7 @@ pub struct CommandKill {
     /// A signal for its process group (`SIGTERM`, `SIGINT` …). Without one it is killed, with all
     /// that it started.
     #[serde(default)]
-    #[schemars(extend("pattern" = "^SIG[A-Z0-9]{2,8}$"))]
+    #[schemars(extend("pattern" = "^SIG(INT|TERM|HUP|QUIT|USR1|USR2|CONT|STOP|KILL)$"))]
     pub signal: Option<String>,
 }
 
