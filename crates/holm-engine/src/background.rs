@@ -12,7 +12,7 @@ use holm_wire::background::{
 use holm_wire::client::ClientError;
 use jiff::Timestamp;
 
-use crate::command::run_request;
+use crate::command::{milliseconds, run_request};
 use crate::guest_error::About;
 use crate::sandbox::Sandbox;
 use crate::text::shorten;
@@ -117,9 +117,7 @@ impl Engine {
         let found = self.background_call(&sandbox, About::Background, call).await?;
         // A hostile guest lists no more than an honest one.
         let commands = found.commands.into_iter().take(MOST_RUNNING + MOST_ENDED);
-        let nothing =
-            GetRequest { stdout_from: u64::MAX, stderr_from: u64::MAX, ..Default::default() };
-        Ok(commands.map(|command| view(command, &nothing)).collect())
+        Ok(commands.map(|command| view(command, &nothing())).collect())
     }
 
     /// Writes to a command's standard input, and ends it where that is wanted.
@@ -165,9 +163,7 @@ impl Engine {
         let guest = sandbox.guest()?.clone();
         let call = guest.kill_background(&request);
         let found = self.background_call(&sandbox, About::Background, call).await?;
-        let nothing =
-            GetRequest { stdout_from: u64::MAX, stderr_from: u64::MAX, ..Default::default() };
-        Ok(view(found, &nothing))
+        Ok(view(found, &nothing()))
     }
 
     /// One call about such commands, given up when the sandbox ends.
@@ -197,8 +193,9 @@ impl Engine {
     }
 }
 
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)
+/// Asks for no output.
+fn nothing() -> GetRequest {
+    GetRequest { stdout_from: u64::MAX, stderr_from: u64::MAX, ..GetRequest::default() }
 }
 
 fn command_id(id: &str) -> Result<String, Error> {

@@ -1,6 +1,7 @@
 //! Commands, judged before they travel.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use holm_wire::guest::{MAX_OUTPUT_LIMIT, RunRequest};
 
@@ -12,6 +13,11 @@ const MAX_ARGUMENT: usize = (128 << 10) - 1;
 const MAX_ARGUMENTS: usize = 1 << 20;
 /// Most bytes of standard input that travel inside the call.
 const MAX_STDIN: usize = 16 << 20;
+
+/// A time in the protocol's form, rounded up.
+pub(crate) fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)
+}
 
 /// Judges a command and puts it into the protocol's form; its time limit is the caller's work.
 pub(crate) fn run_request(request: RunCommand, default_limit: u64) -> Result<RunRequest, Error> {

@@ -7,7 +7,7 @@ use holm_wire::client::ClientError;
 use holm_wire::guest::{Outcome, RunRequest, RunResponse};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::command::run_request;
+use crate::command::{milliseconds, run_request};
 use crate::end::LAST_WORDS;
 use crate::guest_error::{About, from_guest, is_trouble};
 use crate::sandbox::Sandbox;
@@ -55,7 +55,7 @@ impl Engine {
         // Rounded up, so that a lease never ends a command before it ends itself.
         let limit = asked.min(left).max(Duration::from_millis(1));
         let run = RunRequest {
-            timeout_ms: u64::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(u64::MAX),
+            timeout_ms: milliseconds(limit),
             ..run_request(request, self.inner.settings.output_limit)?
         };
 

@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::capture::Characters;
-use crate::command::run_request;
+use crate::command::{milliseconds, run_request};
 use crate::counts::Run;
 use crate::end::LAST_WORDS;
 use crate::exec::{START, note_limits, timed_out_note};
@@ -103,9 +103,8 @@ impl Engine {
         let in_flight = sandbox.start_run();
         let kills_before = sandbox.oom_kills();
         let guest = sandbox.guest()?.clone();
-        let milliseconds = u64::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
         let started = async {
-            let mut events = guest.start_owned(&start, &run.user, milliseconds).await?;
+            let mut events = guest.start_owned(&start, &run.user, milliseconds(limit)).await?;
             match timeout(START, events.next()).await {
                 Ok(Ok(Some(ProcessEvent::Start(event)))) => Ok((events, event.pid)),
                 Ok(Ok(_)) => Err(ClientError::Protocol("no start event".to_owned())),

@@ -15,20 +15,15 @@ const MAX_BYTES: u64 = GetCommand::MAX_BYTES;
 const MAX_WAIT_MS: u64 = GetCommand::MAX_WAIT_MS;
 
 pub(super) fn tool() -> Tool {
-    let mut output = shown_command::properties();
-    output.push(("sandbox_id", schema::string("Where it runs.")));
+    let mut parts = Vec::new();
     for (name, next, missed) in
         [("stdout", "stdout_next", "stdout_missed"), ("stderr", "stderr_next", "stderr_missed")]
     {
-        output.push((name, schema::string("What it wrote from the place that was asked for on.")));
-        output.push((next, schema::count("Place for the next call.")));
-        output.push((missed, schema::count("Bytes asked for that are not kept any more.")));
+        parts.push((name, schema::string("What it wrote from the place that was asked for on.")));
+        parts.push((next, schema::count("Place for the next call.")));
+        parts.push((missed, schema::count("Bytes asked for that are not kept any more.")));
     }
-    let always: Vec<&str> = shown_command::ALWAYS
-        .iter()
-        .copied()
-        .chain(["sandbox_id", "stdout", "stdout_next", "stderr", "stderr_next"])
-        .collect();
+    let always = ["stdout", "stdout_next", "stderr", "stderr_next"];
     Tool {
         name: "get_command",
         hidden_names: &[],
@@ -67,7 +62,7 @@ pub(super) fn tool() -> Tool {
             ],
             &["command_id"],
         ),
-        output: schema::output(&output, &[&always]),
+        output: shown_command::output("Where it runs.", &parts, &always),
         makes_default: false,
         run,
     }

@@ -10,9 +10,6 @@ const SIGNALS: [&str; 7] =
     ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGKILL"];
 
 pub(super) fn tool() -> Tool {
-    let mut output = shown_command::properties();
-    output.push(("sandbox_id", schema::string("Where it ran.")));
-    let always: Vec<&str> = shown_command::ALWAYS.iter().copied().chain(["sandbox_id"]).collect();
     Tool {
         name: "kill_command",
         hidden_names: &[],
@@ -32,7 +29,7 @@ pub(super) fn tool() -> Tool {
             ],
             &["command_id"],
         ),
-        output: schema::output(&output, &[&always]),
+        output: shown_command::output("Where it ran.", &[], &[]),
         makes_default: false,
         run,
     }

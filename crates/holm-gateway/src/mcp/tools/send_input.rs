@@ -8,9 +8,6 @@ use crate::mcp::schema;
 use crate::mcp::tool::{Context, Hints, Tool, Work};
 
 pub(super) fn tool() -> Tool {
-    let mut output = shown_command::properties();
-    output.push(("sandbox_id", schema::string("Where it runs.")));
-    let always: Vec<&str> = shown_command::ALWAYS.iter().copied().chain(["sandbox_id"]).collect();
     Tool {
         name: "send_input",
         hidden_names: &[],
@@ -31,7 +28,7 @@ pub(super) fn tool() -> Tool {
             ],
             &["command_id"],
         ),
-        output: schema::output(&output, &[&always]),
+        output: shown_command::output("Where it runs.", &[], &[]),
         makes_default: false,
         run,
     }

@@ -66,6 +66,16 @@ pub const ALWAYS: &[&str] = &[
     "stderr_bytes",
 ];
 
+/// The schema of [`answer`]: `place` says what its sandbox is to it. With further fields, of which
+/// `always` are always there.
+pub fn output(place: &str, more: &[(&'static str, Value)], always: &[&'static str]) -> Value {
+    let mut fields = properties();
+    fields.push(("sandbox_id", schema::string(place)));
+    fields.extend(more.iter().cloned());
+    let there: Vec<&str> = ALWAYS.iter().chain(&["sandbox_id"]).chain(always).copied().collect();
+    schema::output(&fields, &[&there])
+}
+
 /// How it is, in one line.
 pub fn line(command: &BackgroundCommand) -> String {
     let mut line = format!("{}: {}", command.id, command.state.as_str());
