@@ -120,7 +120,7 @@ impl Engine {
         Ok(commands.map(|command| view(command, &nothing())).collect())
     }
 
-    /// Writes to a command's standard input, and ends it where that is wanted.
+    /// Writes to a command's standard input, and ends it where that is wanted. Gives how it is then.
     ///
     /// # Errors
     /// `not_found`; `conflict` where it has no open standard input, has ended, or does not read;
@@ -131,7 +131,7 @@ impl Engine {
         command: &str,
         data: &[u8],
         close: bool,
-    ) -> Result<(), Error> {
+    ) -> Result<BackgroundCommand, Error> {
         if data.len() > MAX_INPUT {
             let text = format!("one input may have {MAX_INPUT} bytes");
             return Err(Error::new(ErrorKind::TooLarge, text).suggest("Send it in parts."));
@@ -139,8 +139,13 @@ impl Engine {
         let request = InputRequest { id: command_id(command)?, data: data.to_vec(), close };
         let sandbox = self.usable(id).await?;
         let guest = sandbox.guest()?.clone();
-        let call = guest.send_background_input(&request);
-        self.background_call(&sandbox, About::Background, call).await
+        let look = GetRequest { id: request.id.clone(), ..nothing() };
+        let call = async {
+            guest.send_background_input(&request).await?;
+            guest.get_background(&look).await
+        };
+        let found = self.background_call(&sandbox, About::Background, call).await?;
+        Ok(view(found, &look))
     }
 
     /// Ends a command with all that it started, or sends another signal to its group. One that has

@@ -66,12 +66,6 @@ impl GetCommand {
     pub const MAX_BYTES: u64 = 1 << 20;
     /// The largest place that JSON numbers hold exactly.
     pub const MAX_PLACE: u64 = (1 << 53) - 1;
-
-    /// How it is, without what it wrote.
-    #[must_use]
-    pub fn nothing() -> Self {
-        Self { stdout_from: u64::MAX, stderr_from: u64::MAX, ..Self::default() }
-    }
 }
 
 /// A command in the background.

@@ -148,7 +148,8 @@ async fn a_background_command_is_found_by_its_id_and_read_on() {
     asked.stdout_from = 5;
     let more = engine.command_get(&id, "cmd_1", &asked).await.unwrap().stdout;
     assert_eq!((more.from, more.text.as_str(), more.missed), (5, "é\n", 0));
-    let none = engine.command_get(&id, "cmd_1", &GetCommand::nothing()).await.unwrap().stdout;
+    let past = GetCommand { stdout_from: u64::MAX, stderr_from: u64::MAX, ..GetCommand::default() };
+    let none = engine.command_get(&id, "cmd_1", &past).await.unwrap().stdout;
     assert_eq!((none.text.as_str(), none.missed, none.total), ("", 0, 8));
     for (command, asked, kind) in [
         ("cmd_2", GetCommand::default(), ErrorKind::NotFound),

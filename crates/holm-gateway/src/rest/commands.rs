@@ -244,9 +244,8 @@ async fn command_input(
     let CommandInput { command_id, text, close } = call.body.0;
     let text = text.unwrap_or_default();
     let close = close.unwrap_or(false);
-    call.engine.command_input(&call.id, &command_id, text.as_bytes(), close).await?;
-    let asked = GetCommand::nothing();
-    let command = call.engine.command_get(&call.id, &command_id, &asked).await?;
+    let sent = call.engine.command_input(&call.id, &command_id, text.as_bytes(), close).await;
+    let command = sent?;
     Ok(Answer(CommandHead::new(&command)))
 }
 

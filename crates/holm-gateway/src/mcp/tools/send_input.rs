@@ -1,7 +1,5 @@
 //! `send_input`: text for the standard input of a command in the background.
 
-use holm_engine::GetCommand;
-
 use super::{shown_command, target};
 use crate::mcp::outcome::{Output, ToolError};
 use crate::mcp::schema;
@@ -48,7 +46,5 @@ async fn send_input(mut context: Context) -> Result<Output, ToolError> {
     let target = target::existing(&context, named).await?;
     let engine = context.session.engine();
     let sent = engine.command_input(&target.id, &id, text.as_bytes(), close).await;
-    sent.map_err(|error| target.error(error))?;
-    let found = engine.command_get(&target.id, &id, &GetCommand::nothing()).await;
-    Ok(shown_command::answer(&target.id, &found.map_err(|error| target.error(error))?))
+    Ok(shown_command::answer(&target.id, &sent.map_err(|error| target.error(error))?))
 }
