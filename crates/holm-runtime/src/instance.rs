@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{self, Tree};
-use crate::driver::DriverErrorKind;
+use crate::driver::{DriverError, DriverErrorKind};
 use crate::failure::{Attempt, Failure};
 use crate::kept;
 use crate::options::{Lifetime, Settings};
@@ -174,6 +174,23 @@ pub(crate) fn may_have_sandboxes(dir: &Path) -> bool {
     let list = std::fs::read_dir(dir.join("instances"));
     let service = list.is_ok_and(|list| list.flatten().any(|entry| keeps_sandboxes(&entry.path())));
     service || dir.join(LOCK).exists()
+}
+
+/// True when sandboxes run that nobody looks after at this moment: those of a service that does not.
+/// What they use cannot be told, so nothing that they could use should be taken away.
+///
+/// # Errors
+/// When it cannot be looked at.
+pub fn has_unattended(data_dir: &Path) -> Result<bool, DriverError> {
+    let all = data_dir.join("instances");
+    if !all.is_dir() {
+        return Ok(false);
+    }
+    // Without it, our look at a lock could make the start of its instance fail.
+    let _guard = lock_all(&all)?;
+    let list = std::fs::read_dir(&all).tried("list the instances")?;
+    let mut dirs = list.flatten().map(|entry| entry.path()).filter(|dir| keeps_sandboxes(dir));
+    Ok(dirs.any(|dir| open_lock(&dir).is_ok_and(|lock| take(&lock).is_ok())))
 }
 
 /// Instances of the same data directory whose launcher is gone and whose sandboxes are not. Waits

@@ -32,6 +32,7 @@ pub use driver::{
     BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, ExitReason, GateSockets, Layer,
     LayerState, Machine, MountRo, PortSockets, Root, SandboxSpec, Shape, Usage,
 };
+pub use instance::has_unattended;
 pub use launcher::Guest;
 pub use linux::{Launching, LinuxDriver};
 pub use options::{Lifetime, LinuxOptions};

@@ -5,6 +5,7 @@
 //! | [`template`], [`id`] | what a template is, and digests |
 //! | [`library`] | templates and layers on disk: held, removed, pruned |
 //! | [`import`] | where they come from: layouts, archives, root file systems |
+//! | [`registry`] | and registries |
 //! | [`unpack`] | one layer, unpacked in a confined worker |
 //! | [`tar`] | archives |
 //!
@@ -16,6 +17,7 @@ mod error;
 pub mod id;
 pub mod import;
 pub mod library;
+pub mod registry;
 mod tar;
 pub mod template;
 pub mod unpack;

@@ -25,8 +25,8 @@ const MAY: &[(&str, &[&str])] = &[
     ("holm-runtime", &[]),
     ("holm-store", &[]),
     ("holm-client", &[]),
-    // Workers that unpack are confined by the runtime.
-    ("holm-template", &["holm-runtime"]),
+    // Workers that unpack are confined by the runtime; registries are asked by the client.
+    ("holm-template", &["holm-client", "holm-runtime"]),
     ("holm-guest", &["holm-wire"]),
     ("holm-wire", &[]),
     // What a face adds is measured beside the engine without one.

@@ -6,7 +6,6 @@
 //! | `images/layers/HEX/tree` | a layer as an overlay takes it |
 //! | `images/layers/HEX/layer.json` | what the layer is; a shared lock on the directory holds the layer |
 //! | `images/drafts/…` | what is being made or removed, locked by who does; of the dead, swept |
-//! | `images/partial/HEX` | what a broken download of a blob had, locked by who loads it |
 //!
 //! Every change is one rename. What is in `layers` and `templates` is complete.
 
@@ -51,7 +50,7 @@ impl Library {
         holm_runtime::make_data_dir(data_dir)?;
         let images = data_dir.join("images");
         // For the owner alone, also where the data directory is not: there are set-id programs in it.
-        for dir in ["", "templates", "layers", "drafts", "partial"] {
+        for dir in ["", "templates", "layers", "drafts"] {
             match DirBuilder::new().mode(0o700).create(images.join(dir)) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(error).tried("make a directory of templates");

@@ -53,17 +53,6 @@ impl Library {
                 count += 1;
             }
         }
-        let partial = self.images.join("partial");
-        for name in names(&partial)? {
-            let path = partial.join(name);
-            let Ok(file) = File::open(&path) else { continue };
-            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
-                && same_file(&file, &path)?
-            {
-                fs::remove_file(&path).tried("remove a partial download")?;
-                count += 1;
-            }
-        }
         Ok(count)
     }
 

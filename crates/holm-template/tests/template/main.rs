@@ -12,6 +12,8 @@ mod layers;
 mod library;
 mod packing;
 mod place;
+mod pull;
+mod registry;
 mod tar;
 
 fn main() {
@@ -33,6 +35,14 @@ fn main() {
 
 /// All tests.
 fn tests() -> Vec<harness::Test> {
-    [archives::TESTS, crash::TESTS, hostile::TESTS, layers::TESTS, library::TESTS, packing::TESTS]
-        .concat()
+    [
+        archives::TESTS,
+        crash::TESTS,
+        hostile::TESTS,
+        layers::TESTS,
+        library::TESTS,
+        packing::TESTS,
+        pull::TESTS,
+    ]
+    .concat()
 }

@@ -54,7 +54,7 @@ impl Place {
 
     /// Neither template nor layer nor anything half-made.
     pub fn assert_empty(&self, when: &str) {
-        for dir in ["templates", "layers", "drafts", "partial"] {
+        for dir in ["templates", "layers", "drafts"] {
             assert_eq!(self.names(dir), Vec::<String>::new(), "{dir}: {when}");
         }
     }

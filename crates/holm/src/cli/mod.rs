@@ -33,7 +33,7 @@ pub use service::{AdminArgs, ServiceArgs};
 pub use small::{CompletionsArgs, VersionArgs};
 pub use template::{
     TemplateAction, TemplateArgs, TemplateImportArgs, TemplateListArgs, TemplatePlaceArgs,
-    TemplatePruneArgs, TemplateRmArgs, TemplateShowArgs,
+    TemplatePruneArgs, TemplatePullArgs, TemplateRmArgs, TemplateShowArgs,
 };
 
 use clap::{Parser, Subcommand};

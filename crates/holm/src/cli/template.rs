@@ -23,6 +23,12 @@ pub enum TemplateAction {
     /// template has already are shared.
     #[command(verbatim_doc_comment)]
     Import(TemplateImportArgs),
+    /// Make a template of an image in a registry
+    ///
+    /// IMAGE names its registry, as registry.example.com/repository:tag or with @ and a digest; of an image for
+    /// several platforms the one for this machine is taken. Layers that are here already are not fetched.
+    #[command(verbatim_doc_comment)]
+    Pull(TemplatePullArgs),
     /// List templates
     List(TemplateListArgs),
     /// Show a template: its layers, and how programs start in it
@@ -61,6 +67,40 @@ pub struct TemplateImportArgs {
     /// Which image, where there are several
     #[arg(long = "ref", value_name = "REF")]
     pub reference: Option<String>,
+
+    /// Take the place of the template of that name; sandboxes that run keep what they have
+    #[arg(long)]
+    pub replace: bool,
+
+    /// Where templates are.
+    #[command(flatten)]
+    pub place: TemplatePlaceArgs,
+}
+
+/// Arguments of `holm template pull`.
+#[derive(Debug, Args)]
+pub struct TemplatePullArgs {
+    /// The template's name
+    pub name: String,
+
+    /// The image
+    pub image: String,
+
+    /// Who we are at the registry
+    #[arg(long, value_name = "USER", requires = "password_file")]
+    pub user: Option<String>,
+
+    /// File with the password, or a token
+    #[arg(long, value_name = "FILE", requires = "user")]
+    pub password_file: Option<PathBuf>,
+
+    /// Host that is asked before the image's own. May be repeated
+    #[arg(long, value_name = "HOST")]
+    pub mirror: Vec<String>,
+
+    /// Reach registries without TLS, where everybody on the way can change what comes
+    #[arg(long)]
+    pub insecure: bool,
 
     /// Take the place of the template of that name; sandboxes that run keep what they have
     #[arg(long)]
@@ -115,6 +155,7 @@ The built-in template is `host` (also `base`): what this host has, nothing to im
 Examples:
   holm template import debian ./debian-layout
   docker save alpine:3 > alpine.tar && holm template import alpine alpine.tar
+  holm template pull tools registry.example.com/team/tools:1.2
   debootstrap stable ./root && holm template import mine ./root
   holm template list
   holm template rm debian && holm template prune";

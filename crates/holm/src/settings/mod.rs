@@ -34,7 +34,7 @@ pub use previews::PreviewSettings;
 pub use remote::{RemoteSettings, no_key};
 pub use run::RunSettings;
 pub use serve::{Auth, ServeSettings};
-pub use template::TemplateSettings;
+pub use template::{TemplateSettings, registry_ways};
 
 use std::ffi::OsStr;
 

@@ -2,8 +2,9 @@
 
 use std::io::IsTerminal as _;
 
-use super::HostSettings;
-use super::service;
+use holm_client::{Proxies, Roots};
+
+use super::{HostSettings, remote, service};
 use crate::cli::{ServiceArgs, TemplatePlaceArgs};
 use crate::env_vars::{self, Environment};
 use crate::exit::Failure;
@@ -42,4 +43,12 @@ impl TemplateSettings {
         let bar = std::io::stderr().is_terminal() && !dumb;
         Ok(Self { host, json, bar, log_colours: Paint::stderr(environment).is_on() })
     }
+}
+
+/// Whom to trust and through whom to go on the way to a registry.
+///
+/// # Errors
+/// When a proxy cannot be used.
+pub fn registry_ways(environment: &Environment) -> Result<(Roots, Proxies), Failure> {
+    Ok((remote::roots(environment), remote::proxies(environment)?))
 }

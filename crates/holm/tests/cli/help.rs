@@ -16,6 +16,7 @@ fn help() {
     check("help-secret", holm(&["secret", "--help"]));
     check("help-secret-set", holm(&["secret", "set", "--help"]));
     check("help-template", holm(&["template", "--help"]));
+    check("help-template-pull", holm(&["template", "pull", "--help"]));
     check("help-template-import", holm(&["template", "import", "--help"]));
     check("help-config", holm(&["config", "--help"]));
     check("help-doctor", holm(&["doctor", "--help"]));

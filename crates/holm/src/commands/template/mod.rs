@@ -4,6 +4,7 @@ mod bar;
 mod import;
 mod list;
 mod prune;
+mod pull;
 mod rm;
 mod show;
 mod view;
@@ -23,6 +24,10 @@ pub(super) fn run(arguments: TemplateArgs, environment: &Environment) -> Result<
             let settings = resolve(std::mem::take(&mut import.place))?;
             import::run(&settings, import)
         }
+        TemplateAction::Pull(mut pull) => {
+            let settings = resolve(std::mem::take(&mut pull.place))?;
+            pull::run(&settings, pull, environment)
+        }
         TemplateAction::List(list) => list::run(&resolve(list.place)?),
         TemplateAction::Show(show) => show::run(&resolve(show.place)?, &show.name),
         TemplateAction::Rm(rm) => rm::run(&resolve(rm.place)?, &rm.name),
@@ -34,6 +39,20 @@ pub(super) fn run(arguments: TemplateArgs, environment: &Environment) -> Result<
 fn library(settings: &TemplateSettings) -> Result<Library, Failure> {
     host::start_log(&settings.host, settings.log_colours)?;
     Library::open(&host::data_dir(&settings.host)).map_err(failure)
+}
+
+/// Refuses to take anything away while sandboxes run that no process answers for.
+fn refuse_unattended(settings: &TemplateSettings) -> Result<(), Failure> {
+    let data_dir = host::data_dir(&settings.host);
+    let left =
+        holm_runtime::has_unattended(&data_dir).map_err(|error| host::driver_failure(&error))?;
+    if left {
+        return Err(Failure::new(
+            "sandboxes of a service that does not run may use templates of this data directory",
+        )
+        .hint("start the service, or end its sandboxes with `holm drain`"));
+    }
+    Ok(())
 }
 
 fn failure(error: TemplateError) -> Failure {

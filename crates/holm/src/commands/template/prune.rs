@@ -1,13 +1,15 @@
 //! `holm template prune`.
 
 use super::view::size;
-use super::{failure, library};
+use super::{failure, library, refuse_unattended};
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::settings::TemplateSettings;
 
 pub(super) fn run(settings: &TemplateSettings) -> Result<u8, Failure> {
-    let pruned = library(settings)?.prune().map_err(failure)?;
+    let library = library(settings)?;
+    refuse_unattended(settings)?;
+    let pruned = library.prune().map_err(failure)?;
     if settings.json {
         output::print_json(&pruned)?;
     } else {

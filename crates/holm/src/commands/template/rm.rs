@@ -1,12 +1,14 @@
 //! `holm template rm`.
 
-use super::{failure, library, unknown};
+use super::{failure, library, refuse_unattended, unknown};
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::settings::TemplateSettings;
 
 pub(super) fn run(settings: &TemplateSettings, name: &str) -> Result<u8, Failure> {
-    if !library(settings)?.remove(name).map_err(failure)? {
+    let library = library(settings)?;
+    refuse_unattended(settings)?;
+    if !library.remove(name).map_err(failure)? {
         return Err(unknown(name));
     }
     if settings.json {
