@@ -5,6 +5,7 @@
 
 mod archives;
 mod crash;
+mod distribution;
 mod harness;
 mod hostile;
 mod image;
@@ -38,6 +39,7 @@ fn tests() -> Vec<harness::Test> {
     [
         archives::TESTS,
         crash::TESTS,
+        distribution::TESTS,
         hostile::TESTS,
         layers::TESTS,
         library::TESTS,

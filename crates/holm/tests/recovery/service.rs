@@ -13,11 +13,27 @@ as_root!(
     case_55_five_sandboxes_go_on_over_a_crash,
     killed_under_load,
     an_orderly_stop_leaves_what_runs,
+    what_a_killed_import_left_goes_at_the_next_start,
     helpers_that_are_killed_are_replaced_or_the_service_starts_anew
 );
 as_rootless!(case_55_five_sandboxes_go_on_over_a_crash, killed_under_load);
 
 const KEEP: [&str; 2] = ["--on-stop", "keep"];
+
+fn what_a_killed_import_left_goes_at_the_next_start(home: &Home) {
+    let mut serve = home.serve(&KEEP, &[]);
+    serve.signal(Signal::KILL);
+    serve.wait();
+    let drafts = home.data().join("images/drafts");
+    assert!(!drafts.exists(), "nobody asked for a template");
+    std::fs::create_dir_all(drafts.join("0123456789abcdef/tree/etc")).expect("made");
+    std::fs::write(drafts.join("0123456789abcdef/tree/etc/passwd"), "root").expect("written");
+    let serve = home.serve(&KEEP, &[]);
+    until("the half-made layer is gone", || {
+        std::fs::read_dir(&drafts).expect("a directory").next().is_none().then_some(())
+    });
+    serve.end();
+}
 
 fn list(serve: &Serve, session: &str) -> Vec<(String, String)> {
     let listed = serve.call(session, "list_sandboxes", json!({}));
