@@ -28,7 +28,8 @@ pub(crate) fn attempt(options: &LinuxOptions) -> (Enforcement, bool) {
             let failed = trial.failure.as_ref();
             let missing = if failed.is_some() { ask_for_namespaces(&options) } else { Vec::new() };
             let found = table::fill(&trial.facts, observed.as_ref(), failed, &missing);
-            (found, failed.is_none())
+            // One that died meanwhile was not seen whole.
+            (found, observed.is_some_and(|observed| observed.is_whole()))
         }
         Err(failure) => (table::unusable(&failure), false),
     }

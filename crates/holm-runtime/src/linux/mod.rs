@@ -16,7 +16,7 @@ use crate::driver::{
     BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, LayerState, Machine, SandboxSpec,
 };
 use crate::failure::{Attempt, Failure};
-use crate::message::{Created, Facts, Request};
+use crate::message::{Facts, Request};
 use crate::options::{LinuxOptions, Settings};
 pub(crate) use child::Child;
 use machine::LinuxMachine;
@@ -30,8 +30,7 @@ pub struct LinuxDriver {
     shared: Arc<Shared>,
     options: LinuxOptions,
     facts: Facts,
-    /// A sandbox that runs, at which one can see what the host enforces, until somebody has.
-    seen: Mutex<Option<Created>>,
+    /// What was seen at the first sandbox.
     enforcement: OnceLock<Enforcement>,
     /// What was found where no sandbox could be made to look at.
     doubts: Mutex<Vec<&'static Enforcement>>,
@@ -119,7 +118,6 @@ impl Launching {
             shared,
             options,
             facts,
-            seen: Mutex::new(None),
             enforcement: OnceLock::new(),
             doubts: Mutex::default(),
             lock: Mutex::new(lock),
@@ -134,8 +132,11 @@ impl Driver for LinuxDriver {
             let answer = answer.await;
             pending.complete();
             let (created, gate) = answer.map_err(|_| self.shared.launcher_gone())??;
-            if self.enforcement.get().is_none() {
-                *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(created.clone());
+            // While it is there: its jail is complete, and later ones may be gone when somebody asks.
+            if self.enforcement.get().is_none()
+                && let Some(seen) = crate::doctor::seen(&self.facts, &created)
+            {
+                let _ = self.enforcement.set(seen.demanding(&self.options.demanded));
             }
             let machine = LinuxMachine::new(self.shared.clone(), created, gate);
             Ok(Box::new(machine) as Box<dyn Machine>)
@@ -152,13 +153,8 @@ impl Driver for LinuxDriver {
         if let Some(known) = self.enforcement.get() {
             return known;
         }
-        // The newest may be gone again; then one is made to look at.
-        let newest = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let seen = newest.and_then(|newest| crate::doctor::seen(&self.facts, &newest));
-        let (found, is_sure) = match seen {
-            Some(seen) => (seen, true),
-            None => crate::doctor::attempt(&self.options),
-        };
+        // None was made yet, so one is made to look at.
+        let (found, is_sure) = crate::doctor::attempt(&self.options);
         let found = found.demanding(&self.options.demanded);
         if is_sure {
             return self.enforcement.get_or_init(|| found);
