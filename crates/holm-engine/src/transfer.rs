@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use holm_wire::client::{ClientError, FileBody, Upload as Sent};
+use holm_wire::client::{ClientError, FileBody, TreeUpload, Upload as FileUpload};
 use tokio::time::timeout;
 
 use crate::command::user;
@@ -39,6 +39,23 @@ pub struct Upload {
     path: String,
     sent: Sent,
     written: u64,
+}
+
+/// To where.
+enum Sent {
+    /// A file.
+    File(FileUpload),
+    /// A directory, by a tar stream.
+    Tree(TreeUpload),
+}
+
+impl Sent {
+    async fn write(&mut self, part: Bytes) -> Result<(), ClientError> {
+        match self {
+            Self::File(file) => file.write(&part).await,
+            Self::Tree(tree) => tree.write(part).await,
+        }
+    }
 }
 
 impl Engine {
@@ -95,7 +112,51 @@ impl Engine {
         let sandbox = self.usable(id).await?;
         let guest = sandbox.guest()?.clone();
         let begin = guest.upload(path, user, mode, announced);
-        let sent = self.file_call(&sandbox, path, begin).await?;
+        let sent = Sent::File(self.file_call(&sandbox, path, begin).await?);
+        Ok(Upload { engine: self.clone(), sandbox, path: path.to_owned(), sent, written: 0 })
+    }
+
+    /// Opens a directory with all that is below it, or one file, as a tar stream: names are relative to
+    /// the directory, links are links, sockets are left out. What cannot be read on the way breaks it
+    /// off.
+    ///
+    /// # Errors
+    /// Those of [`Self::file_read`], without a bound on the size.
+    pub async fn tree_download(
+        &self,
+        id: &SandboxId,
+        path: &str,
+        user_name: Option<&str>,
+    ) -> Result<Download, Error> {
+        check_path("path", path)?;
+        let user = user(user_name)?;
+        let sandbox = self.usable(id).await?;
+        let guest = sandbox.guest()?.clone();
+        let body = self.file_call(&sandbox, path, guest.read_tree(path, user)).await?;
+        let (engine, path) = (self.clone(), path.to_owned());
+        Ok(Download { engine, path, length: None, size: 0, mode: 0, sandbox, body })
+    }
+
+    /// Begins to unpack a tar stream below a directory, which is made where it is missing. No name may
+    /// lead outside it, and none through a symbolic link. Files that are there are replaced; what was
+    /// unpacked before an error stays. The bound of an upload counts for the stream.
+    ///
+    /// # Errors
+    /// Those of [`Self::file_write`].
+    pub async fn tree_upload(
+        &self,
+        id: &SandboxId,
+        path: &str,
+        user_name: Option<&str>,
+        announced: Option<u64>,
+    ) -> Result<Upload, Error> {
+        check_path("path", path)?;
+        let user = user(user_name)?;
+        self.check_upload(path, announced.unwrap_or(0))?;
+        let sandbox = self.usable(id).await?;
+        let guest = sandbox.guest()?.clone();
+        let begin = async { guest.write_tree(path, user) };
+        let sent = Sent::Tree(self.file_call(&sandbox, path, begin).await?);
         Ok(Upload { engine: self.clone(), sandbox, path: path.to_owned(), sent, written: 0 })
     }
 
@@ -179,7 +240,7 @@ impl Upload {
         self.engine.check_upload(&self.path, self.written)?;
         let taken = tokio::select! {
             biased;
-            taken = timeout(STALLED, self.sent.write(&part)) => taken,
+            taken = timeout(STALLED, self.sent.write(part)) => taken,
             ended = self.sandbox.ended() => return Err(Error::gone(&self.sandbox.id, ended)),
         };
         match taken.unwrap_or(Err(ClientError::Deadline(STALLED.as_millis()))) {
@@ -200,7 +261,13 @@ impl Upload {
     /// As [`Self::write`].
     pub async fn finish(self) -> Result<FileWritten, Error> {
         let Self { engine, sandbox, path, sent, written } = self;
-        let answer = engine.file_call(&sandbox, &path, sent.finish()).await?;
+        let finish = async {
+            match sent {
+                Sent::File(file) => file.finish().await,
+                Sent::Tree(tree) => tree.finish().await,
+            }
+        };
+        let answer = engine.file_call(&sandbox, &path, finish).await?;
         Ok(FileWritten { path: shorten(&answer.path, MAX_PATH), bytes: written })
     }
 }

@@ -13,8 +13,8 @@ use super::endpoint::{Asked, Endpoint, Surroundings};
 use super::failure::Failure;
 use super::over::Over;
 use super::{
-    accounts, audit, commands, exec, files, keys, network, openapi, ports, raw, sandboxes, secrets,
-    service, templates, tunnel,
+    accounts, archive, audit, commands, exec, files, keys, network, openapi, ports, raw, sandboxes,
+    secrets, service, templates, tunnel,
 };
 use crate::http::access::Refused;
 use crate::http::body::Intake;
@@ -74,6 +74,7 @@ pub fn endpoints() -> Vec<Endpoint> {
         commands::endpoints(),
         files::endpoints(),
         raw::endpoints(),
+        archive::endpoints(),
         network::endpoints(),
         ports::endpoints(),
         tunnel::endpoints(),

@@ -19,6 +19,7 @@
 //! | the others | one resource each |
 
 pub mod accounts;
+pub mod archive;
 pub mod audit;
 pub mod commands;
 pub mod endpoint;

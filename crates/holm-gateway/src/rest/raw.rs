@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use holm_engine::{Download, SandboxId};
+use holm_engine::{Download, FileWritten as Written, SandboxId, Upload};
 use http_body_util::BodyExt as _;
 use hyper::Method;
 use hyper::body::{Body as _, Incoming};
@@ -80,7 +80,7 @@ impl Input for Raw {
 
 impl Raw {
     /// How many bytes come, where the client has said so.
-    fn announced(&self) -> Option<u64> {
+    pub(super) fn announced(&self) -> Option<u64> {
         self.body.size_hint().exact()
     }
 
@@ -100,6 +100,31 @@ impl Raw {
         }
     }
 
+    /// Hands all of it to an upload that begins by `began`. Gives what was written.
+    pub(super) async fn into(
+        mut self,
+        began: impl Future<Output = Result<Upload, Failure>>,
+    ) -> Result<Written, Failure> {
+        let mut upload = match began.await {
+            Ok(upload) => upload,
+            Err(failure) => return Err(self.fail(failure).await),
+        };
+        loop {
+            let part = tokio::select! {
+                biased;
+                part = self.next() => part?,
+                // Nothing comes at this moment, so that there is nothing to be taken before the answer.
+                error = upload.lost() => return Err(Failure { close: true, ..error.into() }),
+            };
+            let Some(part) = part else { break };
+            if let Err(error) = upload.write(part).await {
+                drop(upload);
+                return Err(self.fail(error.into()).await);
+            }
+        }
+        Ok(upload.finish().await?)
+    }
+
     /// The upload failed: the rest is taken from a client that writes first and reads then.
     async fn fail(self, failure: Failure) -> Failure {
         self.intake.discard(&self.head, self.body).await;
@@ -108,7 +133,7 @@ impl Raw {
 }
 
 /// A file on its way to the client.
-pub struct Sending(Download, Over);
+pub struct Sending(pub(super) Download, pub(super) Over);
 
 impl Output for Sending {
     fn describe(_: &mut SchemaGenerator) -> Vec<AnswerDoc> {
@@ -119,14 +144,19 @@ impl Output for Sending {
     fn respond(self) -> Response {
         let Self(download, over) = self;
         let (length, size, bits) = (download.length, download.size, download.mode);
-        let response = reply::parts(BYTES, length, FileParts { next: next(download, over) });
+        let response = reply::parts(BYTES, length, parts(download, over));
         let response = reply::with(response, "x-file-size", &size.to_string());
         reply::with(response, "x-file-mode", &format!("{bits:04o}"))
     }
 }
 
+/// What comes of a download, and what ends it before its time.
+pub(super) fn parts(download: Download, over: Over) -> FileParts {
+    FileParts { next: next(download, over) }
+}
+
 /// A download, part by part.
-struct FileParts {
+pub(super) struct FileParts {
     next: Next,
 }
 
@@ -204,34 +234,12 @@ async fn upload(
     call: Call<SandboxId, FileUploadQuery, Raw>,
 ) -> Result<Answer<FileWritten>, Failure> {
     let FileUploadQuery { path, mode: bits, user } = call.query;
-    let mut body = call.body;
+    let (body, id) = (call.body, call.id);
+    let announced = body.announced();
     let began = async {
-        let bits = mode(bits.as_deref())?;
-        let (user, announced) = (user.map(User::as_str), body.announced());
-        let upload = call.engine.file_upload(&call.id, &path, user, bits, announced).await?;
-        Ok::<_, Failure>(upload)
+        let (bits, user) = (mode(bits.as_deref())?, user.map(User::as_str));
+        Ok(call.engine.file_upload(&id, &path, user, bits, announced).await?)
     };
-    let mut upload = match began.await {
-        Ok(upload) => upload,
-        Err(failure) => return Err(body.fail(failure).await),
-    };
-    loop {
-        let part = tokio::select! {
-            biased;
-            part = body.next() => part?,
-            // Nothing comes at this moment, so that there is nothing to be taken before the answer.
-            error = upload.lost() => return Err(Failure { close: true, ..error.into() }),
-        };
-        let Some(part) = part else { break };
-        if let Err(error) = upload.write(part).await {
-            drop(upload);
-            return Err(body.fail(error.into()).await);
-        }
-    }
-    let written = upload.finish().await?;
-    Ok(Answer(FileWritten {
-        sandbox_id: call.id,
-        path: written.path,
-        bytes_written: written.bytes,
-    }))
+    let written = body.into(began).await?;
+    Ok(Answer(FileWritten { sandbox_id: id, path: written.path, bytes_written: written.bytes }))
 }

@@ -14,7 +14,7 @@ use super::pool::{self, ConnectionGuard, GuestClient};
 use crate::{guest, paths};
 
 /// Longest silence while a file is moved.
-const IDLE: Duration = Duration::from_secs(30);
+pub(super) const IDLE: Duration = Duration::from_secs(30);
 
 /// A file on its way down.
 #[derive(Debug)]
@@ -28,6 +28,11 @@ pub struct FileBody {
 }
 
 impl FileBody {
+    /// Of a stream without a size of its own.
+    pub(super) fn new(body: Incoming, connection: ConnectionGuard) -> Self {
+        Self { size: 0, mode: 0, body, connection }
+    }
+
     /// How many bytes come, where the guest has said so.
     #[must_use]
     pub fn length(&self) -> Option<u64> {

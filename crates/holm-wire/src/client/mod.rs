@@ -8,6 +8,7 @@ mod error;
 mod files;
 mod pool;
 mod stream;
+mod tree;
 mod tunnel;
 mod upload;
 
@@ -15,5 +16,6 @@ pub use error::ClientError;
 pub use files::FileBody;
 pub use pool::{CallLimits, GuestClient};
 pub use stream::EventStream;
+pub use tree::TreeUpload;
 pub use tunnel::Tunnel;
 pub use upload::Upload;
