@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full};
 use hyper::header::{
     AUTHORIZATION, HOST, HeaderName, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT,
 };
@@ -14,7 +14,8 @@ use tokio::time::{sleep, timeout};
 use crate::connect::{Connector, Reach, Stream};
 use crate::error::{Error, ErrorKind};
 use crate::key::ApiKey;
-use crate::pool::{Connection, Pool};
+use crate::parts::Parts;
+use crate::pool::{Body, Connection, Pool};
 use crate::proxy::Proxies;
 use crate::response::Response;
 use crate::retry;
@@ -210,7 +211,22 @@ impl Client {
         }
     }
 
+    /// Sends a request whose body comes part by part, once: nobody has the parts a second time. Where
+    /// the service answers before all have come, the answer is given.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn send_parts(&self, request: Request, parts: Parts) -> Result<Response, Error> {
+        let sent = self.attempt_with(&request, parts.boxed_unsync()).await;
+        sent.map_err(|(Failed::Untaken(error, _) | Failed::Perhaps(error))| error)
+    }
+
     async fn attempt(&self, request: &Request) -> Result<Response, Failed> {
+        let body = Full::new(request.body.clone()).map_err(|never| match never {});
+        self.attempt_with(request, body.boxed_unsync()).await
+    }
+
+    async fn attempt_with(&self, request: &Request, body: Body) -> Result<Response, Failed> {
         let untaken = |error| Failed::Untaken(error, false);
         let mut connection = match self.0.pool.take().await {
             Some(connection) => connection,
@@ -219,7 +235,7 @@ impl Client {
                 Connection::open(stream).await.map_err(untaken)?
             }
         };
-        let message = self.message(request).map_err(untaken)?;
+        let message = self.message(request, body).map_err(untaken)?;
         let sending = connection.sender.try_send_request(message);
         let sent = match request.head_within {
             None => sending.await,
@@ -265,7 +281,11 @@ impl Client {
         self.0.connector.connect().await
     }
 
-    pub(crate) fn message(&self, request: &Request) -> Result<hyper::Request<Full<Bytes>>, Error> {
+    pub(crate) fn message(
+        &self,
+        request: &Request,
+        body: Body,
+    ) -> Result<hyper::Request<Body>, Error> {
         let Inner { connector, key, .. } = &*self.0;
         let wrong = || Error::new(ErrorKind::Protocol, "the request cannot be written as HTTP");
         let path = connector.url.path(&request.path);
@@ -274,7 +294,7 @@ impl Client {
         } else {
             path
         };
-        let mut message = hyper::Request::new(Full::new(request.body.clone()));
+        let mut message = hyper::Request::new(body);
         *message.method_mut() = request.method.clone();
         *message.uri_mut() = Uri::try_from(uri).map_err(|_| wrong())?;
         let headers = message.headers_mut();

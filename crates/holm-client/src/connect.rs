@@ -28,6 +28,8 @@ pub enum Reach {
     /// Any.
     #[default]
     Any,
+    /// Any that is not this machine's, nor link-local, where clouds tell their machines' secrets.
+    Elsewhere,
     /// Public ones that are not this machine's, and those in these networks.
     Public(Vec<Network>),
 }
@@ -38,6 +40,7 @@ impl Reach {
     pub fn admits(&self, ip: IpAddr) -> bool {
         match self {
             Self::Any => true,
+            Self::Elsewhere => !public::is_own(ip) && !public::is_near(ip),
             Self::Public(also) => {
                 also.iter().any(|(net, bits)| public::is_in(ip, *net, *bits))
                     || (public::is_public(ip) && !public::is_own(ip))

@@ -8,7 +8,7 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`client`], [`response`] | requests and answers |
+//! | [`client`], [`parts`], [`response`] | requests and answers |
 //! | [`connect`], [`pool`], [`tls`], [`proxy`] | connections |
 //! | [`retry`] | what is sent again, and when |
 //! | [`sse`] | streams of events |
@@ -27,6 +27,7 @@ pub mod error;
 pub mod key;
 pub mod mcp;
 pub mod otlp;
+pub mod parts;
 pub mod pool;
 pub mod proxy;
 pub mod public;
@@ -43,6 +44,7 @@ pub use client::{Client, Options, Repeat, Request};
 pub use connect::{Network, Reach};
 pub use error::{Error, ErrorKind};
 pub use key::ApiKey;
+pub use parts::{PartSender, Parts, parts};
 pub use proxy::Proxies;
 pub use response::Response;
 pub use rest::Rest;
@@ -50,4 +52,5 @@ pub use tls::Roots;
 pub use upgrade::{Tunnel, Upgrade};
 pub use url::{Url, UrlError};
 
+pub use bytes::Bytes;
 pub use hyper::Method;

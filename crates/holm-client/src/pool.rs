@@ -4,9 +4,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::Full;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
+use holm_http::Sender;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::client::conn::http1;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
@@ -23,9 +23,12 @@ const SETTLE: Duration = Duration::from_millis(200);
 /// Bytes of an answer's head at most.
 const HEAD: usize = 64 << 10;
 
+/// What is sent: bytes that are there, or that come.
+pub(crate) type Body = UnsyncBoxBody<Bytes, std::io::Error>;
+
 /// An open connection. Dropping it closes it, with whatever runs on it.
 pub(crate) struct Connection {
-    pub sender: SendRequest<Full<Bytes>>,
+    pub sender: Sender<Body>,
     /// True where another request was sent on it before.
     pub used: bool,
     task: JoinHandle<()>,
@@ -41,8 +44,7 @@ impl Connection {
     pub async fn open(stream: Box<dyn Stream>) -> Result<Self, Error> {
         let mut builder = http1::Builder::new();
         builder.max_buf_size(HEAD);
-        let (sender, connection) = builder
-            .handshake(TokioIo::new(stream))
+        let (sender, connection) = holm_http::handshake(&builder, stream, HEAD)
             .await
             .map_err(|_| Error::new(ErrorKind::Unreachable, "the connection ended at once"))?;
         let task = tokio::spawn(async move {

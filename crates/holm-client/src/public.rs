@@ -50,6 +50,15 @@ pub fn is_own(ip: IpAddr) -> bool {
     UdpSocket::bind((ip, 0)).is_ok()
 }
 
+/// True for a loopback, unspecified or link-local address.
+#[must_use]
+pub fn is_near(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => ip.is_loopback() || ip.octets()[0] == 0 || ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unspecified() || ip.is_unicast_link_local(),
+    }
+}
+
 /// True where `ip` is in the network.
 #[must_use]
 pub fn is_in(ip: IpAddr, net: IpAddr, bits: u8) -> bool {

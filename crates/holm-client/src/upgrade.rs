@@ -1,7 +1,7 @@
 //! Connections that begin with a request and go on with another protocol.
 
 use bytes::Bytes;
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Empty};
 use hyper::Method;
 use hyper::client::conn::http1;
 use hyper::header::{CONNECTION, HeaderValue, UPGRADE};
@@ -54,7 +54,9 @@ impl Client {
                 // Whoever waits for the answer sees an error too. It ends with its sender.
                 let _ = connection.with_upgrades().await;
             });
-            let answer = sender.send_request(self.message(&request)?).await.map_err(broken)?;
+            let nothing = Empty::new().map_err(|never| match never {}).boxed_unsync();
+            let answer =
+                sender.send_request(self.message(&request, nothing)?).await.map_err(broken)?;
             let status = answer.status();
             if status == hyper::StatusCode::SWITCHING_PROTOCOLS {
                 let upgraded = hyper::upgrade::on(answer).await.map_err(broken)?;

@@ -94,14 +94,23 @@ impl Engine {
             stdout_from: asked.stdout_from,
             stderr_from: asked.stderr_from,
             max_bytes: most,
-            wait_ms: milliseconds(asked.wait),
+            wait_ms: 0,
         };
         let sandbox = self.usable(id).await?;
         let guest = sandbox.guest()?.clone();
+        // Whoever finds no place to wait is answered at once: an account cannot have all connections wait.
+        if !asked.wait.is_zero()
+            && let Some(_place) =
+                self.inner.waits.take(self.caller.account, 1, Duration::ZERO).await
+        {
+            // What there is to read is read afterwards, when there is room for it.
+            let wait_ms = milliseconds(asked.wait);
+            let look = GetRequest { max_bytes: 1, wait_ms, ..request.clone() };
+            self.background_call(&sandbox, About::Background, guest.get_background(&look)).await?;
+        }
+        let _room = self.room_for_read(2 * most).await?;
         let call = guest.get_background(&request);
         let found = self.background_call(&sandbox, About::Background, call).await?;
-        let written = found.stdout.bytes.len() + found.stderr.bytes.len();
-        let _room = self.room_for_read(written as u64).await?;
         Ok(view(found, &request))
     }
 

@@ -30,6 +30,9 @@ use crate::{
     SandboxState, SandboxView, UsageNow,
 };
 
+/// Calls that wait for commands in the background, of which an account has a quarter.
+const WAITS: u32 = 256;
+
 /// Makes, uses and ends sandboxes, for one caller. Cheap to clone; all clones, and all those for
 /// other callers, are the same engine. A call reaches the caller's own sandboxes only.
 #[derive(Clone)]
@@ -58,6 +61,8 @@ pub(crate) struct Inner {
     pub key_ends: Arc<KeyEnds>,
     pub counts: Counts,
     pub answers: Shares<AccountId>,
+    /// Places of calls that wait for what a command in the background does.
+    pub waits: Shares<AccountId>,
     /// Places for those that wait for room with what they have read.
     pub whole_outputs: Semaphore,
     /// Visitors of sandboxes that are not here look into the store one after the other.
@@ -120,6 +125,7 @@ impl Engine {
             key_ends: Arc::default(),
             counts: Counts::default(),
             answers,
+            waits: Shares::new(WAITS, WAITS / 4),
             whole_outputs: Semaphore::new(room::WHOLE_OUTPUTS),
             preview_lookups: Semaphore::new(4),
             refreshing: Refreshing::default(),

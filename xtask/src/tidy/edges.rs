@@ -19,16 +19,18 @@ const MAY: &[(&str, &[&str])] = &[
             "holm-wire",
         ],
     ),
-    ("holm-gateway", &["holm-engine"]),
+    ("holm-gateway", &["holm-engine", "holm-http"]),
     ("holm-engine", &["holm-gate", "holm-runtime", "holm-store", "holm-wire"]),
-    ("holm-gate", &[]),
+    ("holm-gate", &["holm-http"]),
     ("holm-runtime", &[]),
     ("holm-store", &[]),
-    ("holm-client", &[]),
+    ("holm-client", &["holm-http"]),
     // Workers that unpack are confined by the runtime; registries are asked by the client.
     ("holm-template", &["holm-client", "holm-runtime"]),
     ("holm-guest", &["holm-wire"]),
-    ("holm-wire", &[]),
+    ("holm-wire", &["holm-http"]),
+    // What connections to servers that nobody trusts have in common.
+    ("holm-http", &[]),
     // What a face adds is measured beside the engine without one.
     ("holm-bench", &["holm-engine", "holm-runtime", "holm-testbed"]),
     ("holm-testbed", &[]),

@@ -4,6 +4,7 @@
 mod admin;
 mod port;
 mod secret;
+mod tree;
 
 use std::time::Duration;
 
@@ -17,9 +18,11 @@ use serde_json::Value;
 pub use admin::{Account, AccountChange, Entry, Key, KeyMade, NewAccount, NewKey, Topup};
 pub use port::{ExposedPort, Unexposed};
 pub use secret::{NewSecret, Secret};
+pub use tree::Unpacked;
 
 use crate::client::{Client, Repeat, Request};
 use crate::error::{Error, ErrorKind};
+use crate::response::Response;
 
 /// Bytes of an answer at most: a full page of a list is below one MiB.
 const ANSWER_BYTES: usize = 8 << 20;
@@ -98,13 +101,15 @@ impl Rest {
     }
 
     async fn ask<T: DeserializeOwned>(&self, request: Request) -> Result<T, Failure> {
-        let mut answer = self.client.send(request).await.map_err(Failure::Http)?;
+        let answer = self.client.send(request).await.map_err(Failure::Http)?;
+        self.read(answer).await
+    }
+
+    async fn read<T: DeserializeOwned>(&self, mut answer: Response) -> Result<T, Failure> {
         let body = answer.bytes(ANSWER_BYTES, SILENCE).await.map_err(Failure::Http)?;
         let status = answer.status;
         if !(200..300).contains(&status) {
-            let said = serde_json::from_slice::<ErrorBody>(&body).ok().map(|body| body.error);
-            let (kind, message) = said.map(|said| (said.kind, said.message)).unwrap_or_default();
-            return Err(Failure::Refused { status, kind, message });
+            return Err(refused(status, &body));
         }
         serde_json::from_slice(&body).map_err(|error| {
             tracing::debug!(%error, "an answer was not understood");
@@ -113,4 +118,10 @@ impl Rest {
             Failure::Http(Error::new(ErrorKind::Protocol, text))
         })
     }
+}
+
+fn refused(status: u16, body: &[u8]) -> Failure {
+    let said = serde_json::from_slice::<ErrorBody>(body).ok().map(|body| body.error);
+    let (kind, message) = said.map(|said| (said.kind, said.message)).unwrap_or_default();
+    Failure::Refused { status, kind, message }
 }

@@ -5,10 +5,10 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use holm_http::Sender;
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
+use hyper::client::conn::http1;
 use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -37,7 +37,7 @@ pub(super) struct Far<D> {
     dial: D,
     /// Until when a connection, with TLS, must be there.
     patience: std::time::Duration,
-    open: Option<SendRequest<Incoming>>,
+    open: Option<Sender<Incoming>>,
     /// The work of connections; its end is theirs.
     tasks: JoinSet<()>,
 }
@@ -84,7 +84,7 @@ where
         sent.map_err(|error| no_answer(&self.site, &error))
     }
 
-    async fn connect(&mut self) -> Result<SendRequest<Incoming>, Refusal> {
+    async fn connect(&mut self) -> Result<Sender<Incoming>, Refusal> {
         let until = Instant::now() + self.patience;
         let late = || io::Error::from(io::ErrorKind::TimedOut);
         let dialled = timeout_at(until, (self.dial)()).await.unwrap_or_else(|_| Err(late()));
@@ -101,13 +101,11 @@ where
         self.speak(stream).await
     }
 
-    async fn speak(&mut self, stream: impl Stream) -> Result<SendRequest<Incoming>, Refusal> {
-        let (open, work) = http1::Builder::new()
-            .preserve_header_case(true)
-            .max_buf_size(BUFFER)
-            .handshake(TokioIo::new(stream))
-            .await
-            .map_err(|error| no_answer(&self.site, &error))?;
+    async fn speak(&mut self, stream: impl Stream) -> Result<Sender<Incoming>, Refusal> {
+        let mut builder = http1::Builder::new();
+        builder.preserve_header_case(true).max_buf_size(BUFFER);
+        let made = holm_http::handshake(&builder, stream, BUFFER).await;
+        let (open, work) = made.map_err(|error| no_answer(&self.site, &error))?;
         self.tasks.spawn(async move {
             // How it ended is known to the request that it ended.
             let _ended = work.with_upgrades().await;

@@ -108,7 +108,7 @@ fn parse_ports(text: &str) -> Result<RangeInclusive<u16>, &'static str> {
 
 fn parse_target(text: &str) -> Result<Target, String> {
     if text == "*" {
-        return Err("too wide; use mode `open`, or 0.0.0.0/0 and [::]/0 with ports".to_owned());
+        return Err("too wide; name hosts, or for a policy use mode `open`, or 0.0.0.0/0 and [::]/0 with ports".to_owned());
     }
     if let Some(suffix) = text.strip_prefix("*.") {
         return suffix
@@ -180,8 +180,14 @@ mod tests {
             check(text, ports);
         }
         check("a.example:9-1", "the first port of a range is the smaller one");
-        check("*", "too wide; use mode `open`, or 0.0.0.0/0 and [::]/0 with ports");
-        check("*:443", "too wide; use mode `open`, or 0.0.0.0/0 and [::]/0 with ports");
+        check(
+            "*",
+            "too wide; name hosts, or for a policy use mode `open`, or 0.0.0.0/0 and [::]/0 with ports",
+        );
+        check(
+            "*:443",
+            "too wide; name hosts, or for a policy use mode `open`, or 0.0.0.0/0 and [::]/0 with ports",
+        );
         check("a.*.example", "a star stands only at the beginning, as in `*.example.com`");
         check("", "a name has 1 to 253 characters");
         check("*.", "a name has 1 to 253 characters");

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use holm_http::Sender as Requests;
 use hyper::body::Incoming;
 use hyper::client::conn::http1 as client;
 use hyper::header::{CONNECTION, HOST, HeaderName, HeaderValue, UPGRADE};
@@ -31,7 +32,7 @@ const HEAD: usize = 64 * 1024;
 /// The same of connections that are not among a sandbox's first.
 const SMALL_HEAD: usize = 16 * 1024;
 
-type Sender = Mutex<client::SendRequest<Incoming>>;
+type Sender = Mutex<Requests<Incoming>>;
 /// Both ends of a connection that has become something else than HTTP.
 type Upgrade = Arc<Mutex<Option<(OnUpgrade, OnUpgrade)>>>;
 
@@ -55,7 +56,7 @@ pub(super) async fn serve(
     let most = if conn.wide { HEAD } else { SMALL_HEAD };
     let mut builder = client::Builder::new();
     builder.preserve_header_case(true).max_buf_size(most);
-    let handshake = builder.handshake::<_, Incoming>(TokioIo::new(far)).await;
+    let handshake = holm_http::handshake(&builder, far, most).await;
     let (sender, upstream) = handshake.map_err(|_| Cut::Gone)?;
     let mut upstream = AbortOnDrop(tokio::spawn(upstream.with_upgrades()));
     let shared = Arc::new(Shared {

@@ -97,6 +97,30 @@ async fn every_request_of_a_connection_is_judged() {
     }
 }
 
+/// They would cost a processor, and nobody would see a byte of them.
+#[tokio::test]
+async fn interim_answers_without_end_are_cut_off() {
+    let (listener, address) = outside().await;
+    let flood = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        let many = b"HTTP/1.1 103 \r\n\r\n".repeat(4096);
+        let mut sent = 0;
+        while sent < 1 << 30 && stream.write_all(&many).await.is_ok() {
+            sent += many.len();
+        }
+        sent
+    });
+    let world = World::new("allow:a.example");
+    world.resolve("a.example", address);
+    let mut stream = world.connect(address).await;
+    stream.write_all(get("a.example").as_bytes()).await.expect("sent");
+    assert_ne!(body(&mut stream).await, "");
+    // What the kernel keeps on both sides is some MiB.
+    let sent = within(flood).await.expect("no panic");
+    assert!(sent < 64 << 20, "{sent}");
+    world.settled().await;
+}
+
 /// What does not look like a request so far must not pass for another protocol: what follows it would
 /// not be read any more.
 #[tokio::test]

@@ -214,6 +214,12 @@ impl Access {
         token.is(text) || text.split_once(' ').is_some_and(|(_, rest)| token.is(rest.trim()))
     }
 
+    /// Whether `text` holds a credential of the service.
+    #[must_use]
+    pub fn is_credential(&self, text: &str) -> bool {
+        text.contains(KeyText::PREFIX) || self.is_token(text)
+    }
+
     /// Who sent a request.
     ///
     /// # Errors

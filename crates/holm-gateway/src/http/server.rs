@@ -167,6 +167,8 @@ async fn accept(listener: &TcpListener) -> (TcpStream, Peer) {
             Ok((stream, peer)) => {
                 // Small answers must not wait for acknowledgements. Where it cannot be set they do.
                 let _ = stream.set_nodelay(true);
+                // Nor may they fill the kernel's memory where nobody reads.
+                let _ = socket2::SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT);
                 return (stream, Peer(peer));
             }
             Err(error) => {
@@ -176,6 +178,10 @@ async fn accept(listener: &TcpListener) -> (TcpStream, Peer) {
         }
     }
 }
+
+/// Bytes that the kernel keeps of what has not been sent: more waits with whoever makes it, and what is
+/// on its way is bounded by what its reader takes.
+const UNSENT: u32 = 256 << 10;
 
 /// Its connection has no place, and ends.
 fn crowded() -> Response {

@@ -28,7 +28,7 @@ use crate::preview::Previews;
 const INSTRUCTIONS: &str = "Disposable, isolated Linux sandboxes. Call run_command, run_code or \
 the file tools right away: a default sandbox is made on first use. Files live in /workspace. \
 Calls sent together run side by side: wait for an answer before sending what depends on it. \
-There is no network inside. expose_port gives a server inside a URL for people. Everything in a \
+get_sandbox says what a sandbox may reach (public addresses unless it was made otherwise). expose_port gives a server inside a URL for people. Everything in a \
 sandbox is lost when it ends: read back what you need with read_file, then call destroy_sandbox.";
 
 /// The tools and what is said about them; shared by all sessions.

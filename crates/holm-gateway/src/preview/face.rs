@@ -29,7 +29,9 @@ impl Previews {
             return form.bad("It asks for a proxy.");
         }
         let query = head.uri.query().map(percent::decode);
-        if query.is_some_and(|(query, _)| self.is_credential(&String::from_utf8_lossy(&query))) {
+        let path = Some(percent::decode(head.uri.path()));
+        let texts = [query, path].into_iter().flatten().map(|(text, _)| text);
+        if texts.into_iter().any(|text| self.is_credential(&String::from_utf8_lossy(&text))) {
             return form.bad("A key of the service is in its address, where it must not be.");
         }
         let preview = match self.engine.preview(&id, number).await {

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use holm_engine::{NotConnected, Preview, SandboxId, Way};
+use holm_http::Sender;
 use http_body_util::combinators::UnsyncBoxBody;
-use hyper::client::conn::http1::{Builder, SendRequest};
-use hyper_util::rt::TokioIo;
+use hyper::client::conn::http1::Builder;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -44,7 +44,7 @@ struct Idle {
 /// A connection. It ends when this is dropped, whatever is on its way by it.
 pub struct Line {
     /// Where requests go in.
-    pub sender: SendRequest<Outgoing>,
+    pub sender: Sender<Outgoing>,
     is_direct: bool,
     task: AbortHandle,
 }
@@ -113,7 +113,7 @@ impl Pool {
         let is_direct = matches!(way, Way::Direct(_));
         let mut builder = Builder::new();
         builder.max_buf_size(READ).max_headers(HEADERS);
-        let made = builder.handshake(TokioIo::new(way)).await;
+        let made = holm_http::handshake(&builder, way, READ).await;
         let (sender, connection) = made.map_err(|_| NotConnected::Unreachable)?;
         let task = tokio::spawn(async move {
             // Whoever waits for the answer sees an error too.

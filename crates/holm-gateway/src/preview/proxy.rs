@@ -127,7 +127,9 @@ impl Previews {
             false => {
                 let on_its_way = Arc::new(());
                 lent.body = Arc::downgrade(&on_its_way);
-                Upload::new(body, preview.clone(), activity.clone(), on_its_way).boxed_unsync()
+                let access = self.credentials();
+                Upload::new(body, preview.clone(), activity.clone(), access, on_its_way)
+                    .boxed_unsync()
             }
         };
         let sent = lent.line.sender.try_send_request(Request::from_parts(head, outgoing));

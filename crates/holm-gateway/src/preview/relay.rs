@@ -16,6 +16,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::pool::Lent;
 use super::site::{Place, Stage};
 use super::{request, response};
+use crate::http::access::Access;
 
 /// When bytes last came, of several streams together.
 #[derive(Debug, Clone)]
@@ -74,14 +75,22 @@ pub struct Upload {
     body: Incoming,
     preview: Preview,
     activity: Activity,
+    /// Knows what is holm's.
+    access: Access,
     _on_its_way: Arc<()>,
 }
 
 impl Upload {
     /// The body of a request. `on_its_way` lives as long.
     #[must_use]
-    pub fn new(body: Incoming, preview: Preview, activity: Activity, on_its_way: Arc<()>) -> Self {
-        Self { body, preview, activity, _on_its_way: on_its_way }
+    pub fn new(
+        body: Incoming,
+        preview: Preview,
+        activity: Activity,
+        access: Access,
+        on_its_way: Arc<()>,
+    ) -> Self {
+        Self { body, preview, activity, access, _on_its_way: on_its_way }
     }
 }
 
@@ -99,7 +108,7 @@ impl Body for Upload {
         if let Some(Ok(frame)) = &mut frame
             && let Some(trailers) = frame.trailers_mut()
         {
-            request::trailers_for_program(trailers);
+            request::trailers_for_program(trailers, |text| self.access.is_credential(text));
         }
         Poll::Ready(frame)
     }

@@ -40,9 +40,17 @@ fn is_ours(name: &HeaderName) -> bool {
 }
 
 /// The trailers for the program: some add them to the headers.
-pub fn trailers_for_program(trailers: &mut HeaderMap) {
+pub fn trailers_for_program(trailers: &mut HeaderMap, is_credential: impl Fn(&str) -> bool) {
     remove_hops(trailers);
-    remove_where(trailers, |name, _| is_ours(name));
+    // No client has reason to send cookies there, and ours are among them.
+    trailers.remove(header::COOKIE);
+    remove_where(trailers, |name, value| is_ours(name) || holds(value, &is_credential));
+}
+
+/// Whether a value has a credential in it, also as the password of Basic.
+fn holds(value: &HeaderValue, is_credential: &impl Fn(&str) -> bool) -> bool {
+    let text = String::from_utf8_lossy(value.as_bytes());
+    is_credential(&text) || basic(&text).is_some_and(|text| is_credential(&text))
 }
 
 /// The headers for the program. `is_credential` knows what is holm's.
@@ -58,10 +66,7 @@ pub fn for_program(
     remove_hops(headers);
     // This server answers it, when the program begins to read.
     headers.remove(header::EXPECT);
-    let holds_ours = |value: &HeaderValue| {
-        let text = String::from_utf8_lossy(value.as_bytes());
-        is_credential(&text) || basic(&text).is_some_and(|text| is_credential(&text))
-    };
+    let holds_ours = |value: &HeaderValue| holds(value, &is_credential);
     let cookie = cookies(headers, &is_credential);
     headers.remove(header::COOKIE);
     // A name with one value of holm's loses all: what is left would not be what was meant.
@@ -211,7 +216,12 @@ mod tests {
         for name in ["x-forwarded-for", "x_real_ip", "via", "x-holm-a", "upgrade", "x-sum"] {
             trailers.insert(HeaderName::from_static(name), HeaderValue::from_static("1"));
         }
-        trailers_for_program(&mut trailers);
+        for (name, value) in
+            [("x-api-key", "holm_sk_1"), ("cookie", "a=b"), ("x-b", "Basic OmhvbG1fc2tfMQ==")]
+        {
+            trailers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        trailers_for_program(&mut trailers, |text| text.contains("holm_sk_"));
         let left: Vec<&str> = trailers.keys().map(HeaderName::as_str).collect();
         assert_eq!(left, ["x-sum"]);
     }

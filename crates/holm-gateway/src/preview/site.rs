@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holm_engine::Preview;
-use holm_engine::{AccountId, Engine, Error, ErrorKind, KeyText, Places, Port, SandboxId, Shares};
+use holm_engine::{AccountId, Engine, Error, ErrorKind, Places, Port, SandboxId, Shares};
 use hyper::header::HOST;
 use hyper::http::request::Parts;
 use tokio::sync::{OnceCell, watch};
@@ -273,10 +273,15 @@ impl Previews {
         self.signer.sign(port, Kind::Access, self.options.access_life)
     }
 
+    /// Who knows what a credential of the service is.
+    pub(super) fn credentials(&self) -> Access {
+        self.options.access.clone()
+    }
+
     /// Whether a text holds a credential of the service.
     #[must_use]
     pub fn is_credential(&self, text: &str) -> bool {
-        text.contains(KeyText::PREFIX) || self.options.access.is_token(text)
+        self.options.access.is_credential(text)
     }
 
     /// A place for one more request to a preview.

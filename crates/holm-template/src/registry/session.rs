@@ -1,12 +1,13 @@
-//! Requests to one repository. A credential goes to the registry and to where it says that tokens are,
-//! never along a redirect; and from a registry elsewhere nothing leads to this machine or to plain HTTP.
+//! Requests to one repository. A credential goes to the image's own registry and to where that says that
+//! tokens are, never to a mirror or along a redirect; and from a registry elsewhere nothing leads to this
+//! machine or to plain HTTP.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::time::Duration;
 
 use base64::Engine as _;
-use holm_client::{Client, Method, Options, Request, Response, Url};
+use holm_client::{Client, Method, Options, Reach, Request, Response, Url};
 use hyper::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, LOCATION, WWW_AUTHENTICATE};
 use serde::Deserialize;
 
@@ -24,6 +25,8 @@ const MAX_TOKEN: usize = 256 << 10;
 /// A repository at one host.
 pub(super) struct Session<'a> {
     access: &'a Access,
+    /// Whether the login is for this host.
+    may_log_in: bool,
     registry: Url,
     repository: String,
     authorization: RefCell<Option<HeaderValue>>,
@@ -53,6 +56,7 @@ impl<'a> Session<'a> {
             if plain { Url::parse(&format!("http://{host}")).map_err(wrong)? } else { secure };
         Ok(Self {
             access,
+            may_log_in: host == image.host,
             registry,
             repository: image.repository.clone(),
             authorization: RefCell::new(None),
@@ -95,8 +99,9 @@ impl<'a> Session<'a> {
             200 | 206 => Ok(response),
             404 => Err(self.says(&format!("has no {what} of {}", self.repository))),
             401 | 403 => Err(self.says(&format!(
-                "does not let us read {}; give --user and --password-file",
-                self.repository
+                "does not let us read {}: {}",
+                self.repository,
+                self.no_login()
             ))),
             429 => Err(self.says("has had too many requests; try again later")),
             status => Err(self.says(&format!("answers {status} for {what}"))),
@@ -127,10 +132,20 @@ impl<'a> Session<'a> {
         let mut options = Options::new(url.clone());
         options.roots = self.access.roots.clone();
         options.proxies = self.access.proxies.clone();
-        options.reach = self.access.reach.clone();
+        options.reach = self.reach_to(url);
         let client = Client::new(options).map_err(|error| self.says(&error.to_string()))?;
         self.clients.borrow_mut().insert(key, client.clone());
         Ok(client)
+    }
+
+    /// Addresses that a name may stand for: a registry elsewhere leads to none of this machine, however
+    /// it is called.
+    fn reach_to(&self, url: &Url) -> Reach {
+        let is_led = url.host() != self.registry.host() && !self.registry.is_loopback();
+        match &self.access.reach {
+            Reach::Any if is_led => Reach::Elsewhere,
+            reach => reach.clone(),
+        }
     }
 
     /// Where a registry may lead us.
@@ -146,7 +161,8 @@ impl<'a> Session<'a> {
     }
 
     async fn authorize(&self, challenge: Challenge) -> Result<HeaderValue> {
-        let basic = self.access.login.as_ref().map(|login| {
+        let login = self.access.login.as_ref().filter(|_| self.may_log_in);
+        let basic = login.map(|login| {
             let pair = format!("{}:{}", login.user, login.password);
             format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))
         });
@@ -159,7 +175,7 @@ impl<'a> Session<'a> {
         let (realm, service, scope) = match (challenge, &basic) {
             (Challenge::Basic, Some(basic)) => return header(basic),
             (Challenge::Basic, None) => {
-                return Err(self.says("wants a login; give --user and --password-file"));
+                return Err(self.says(self.no_login()));
             }
             (Challenge::Bearer { realm, service, scope }, _) => (realm, service, scope),
         };
@@ -193,6 +209,13 @@ impl<'a> Session<'a> {
         header(&format!("Bearer {token}"))
     }
 
+    fn no_login(&self) -> &'static str {
+        match self.may_log_in {
+            true => "wants a login; give --user and --password-file",
+            false => "wants a login, and mirrors are given none",
+        }
+    }
+
     fn origin(&self) -> String {
         let scheme = if self.registry.is_tls() { "https" } else { "http" };
         let host = self.registry.host();
@@ -210,4 +233,29 @@ impl<'a> Session<'a> {
 /// An error on the way.
 pub(super) fn unreachable(error: holm_client::Error) -> TemplateError {
     TemplateError::new(TemplateErrorKind::Registry, error.message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registry_elsewhere_leads_to_nothing_of_this_machine() {
+        let access = Access::default();
+        let check = |host: &str, to: &str, address: &str, want: bool| {
+            let image = Reference::parse(&format!("{host}/app")).unwrap();
+            let session = Session::new(&access, host, &image).unwrap();
+            let reach = session.reach_to(&Url::parse(to).unwrap());
+            assert_eq!(reach.admits(address.parse().unwrap()), want, "{host} {to} {address}");
+        };
+        for address in
+            ["127.0.0.1", "127.9.9.9", "0.0.0.0", "::1", "::", "169.254.169.254", "fe80::1"]
+        {
+            check("registry.example.com", "https://cdn.example.com", address, false);
+            check("localhost:5000", "http://other.localhost", address, true);
+            check("registry.example.com", "https://registry.example.com/x", address, true);
+        }
+        check("registry.example.com", "https://cdn.example.com", "192.0.2.7", true);
+        check("registry.example.com", "https://cdn.example.com", "::ffff:127.0.0.1", false);
+    }
 }

@@ -196,6 +196,20 @@ fn mirrors() {
     assert_eq!(template.layers.len(), ids.len());
     assert!(template.source.starts_with(&own.address.to_string()));
     assert_eq!(own.seen(), Vec::<String>::new());
+    // The password is for the registry, whatever a mirror asks for.
+    let asking = Registry::start(Manner {
+        layout: place.dir.join("empty"),
+        tokens: true,
+        login: Some("Basic dXNlcjpzZWNyZXQ="),
+        ..Manner::default()
+    });
+    let login = Some(Login { user: "user".into(), password: "secret".into() });
+    let mirrors = vec![asking.address.to_string(), mirror.address.to_string()];
+    let with_login = Access { login, mirrors, ..Access::default() };
+    assert!(place.library.remove("pulled").unwrap());
+    get(&place, &own.address.to_string(), ":1", &with_login).unwrap();
+    let seen = asking.seen();
+    assert!(!seen.is_empty() && seen.iter().all(|seen| !seen.contains("Basic")), "{seen:?}");
     access.mirrors.pop();
     assert!(place.library.remove("pulled").unwrap());
     get(&place, &own.address.to_string(), ":1", &access).unwrap();

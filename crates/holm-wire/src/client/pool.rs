@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use holm_http::Sender;
 use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
+use hyper::client::conn::http1;
 use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 
 use super::ClientError;
@@ -47,14 +47,14 @@ pub struct GuestClient {
 #[derive(Debug)]
 struct Shared {
     socket: PathBuf,
-    idle: Mutex<Vec<SendRequest<Body>>>,
+    idle: Mutex<Vec<Sender<Body>>>,
 }
 
 /// Keeps a connection alive while its response is being read. Dropping it before the end closes
 /// the connection, which tells the guest that nobody waits.
 #[derive(Debug)]
 pub(super) struct ConnectionGuard {
-    sender: Option<SendRequest<Body>>,
+    sender: Option<Sender<Body>>,
     shared: Arc<Shared>,
 }
 
@@ -68,14 +68,14 @@ impl ConnectionGuard {
 }
 
 impl Shared {
-    fn put(&self, sender: SendRequest<Body>) {
+    fn put(&self, sender: Sender<Body>) {
         let mut idle = self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if !sender.is_closed() && idle.len() < MAX_IDLE {
             idle.push(sender);
         }
     }
 
-    fn take(&self) -> Option<SendRequest<Body>> {
+    fn take(&self) -> Option<Sender<Body>> {
         let mut idle = self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         while let Some(sender) = idle.pop() {
             if !sender.is_closed() && sender.is_ready() {
@@ -99,15 +99,16 @@ impl GuestClient {
         &self.shared.socket
     }
 
-    async fn connect(&self) -> Result<SendRequest<Body>, ClientError> {
+    async fn connect(&self) -> Result<Sender<Body>, ClientError> {
         let stream = UnixStream::connect(&self.shared.socket)
             .await
             .map_err(|error| ClientError::Unreachable(error.into()))?;
         own_user()
             .and_then(|own| made_by(&stream, own))
             .map_err(|error| ClientError::Unreachable(error.into()))?;
-        let (sender, connection) =
-            http1::Builder::new().max_buf_size(MAX_READ).handshake(TokioIo::new(stream)).await?;
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(MAX_READ);
+        let (sender, connection) = holm_http::handshake(&builder, stream, MAX_READ).await?;
         tokio::spawn(async move {
             // An error here is also seen, with its context, by whoever waits for the response.
             let _ = connection.with_upgrades().await;

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use bytes::Bytes;
+use holm_http::Heads;
 use hyper::{Method, Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -67,11 +68,11 @@ impl GuestClient {
         };
         let upgraded = pool::within(BEGIN, began).await?;
         let odd = || ClientError::Protocol("the guest answered an upload before its end".into());
-        let parts = upgraded.downcast::<TokioIo<UnixStream>>().map_err(|_other| odd())?;
+        let parts = upgraded.downcast::<TokioIo<Heads<UnixStream>>>().map_err(|_other| odd())?;
         if !parts.read_buf.is_empty() {
             return Err(odd());
         }
-        let mut upload = Upload { stream: parts.io.into_inner(), announced: length };
+        let mut upload = Upload { stream: parts.io.into_inner().into_inner(), announced: length };
         if let Some(length) = length.filter(|length| *length > 0) {
             upload.send(&length.to_be_bytes()).await?;
         }

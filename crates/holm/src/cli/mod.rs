@@ -2,6 +2,7 @@
 
 mod account;
 mod config;
+mod cp;
 mod doctor;
 mod drain;
 mod forward;
@@ -20,6 +21,7 @@ pub use account::{
     AccountTopupArgs,
 };
 pub use config::ConfigArgs;
+pub use cp::CpArgs;
 pub use doctor::DoctorArgs;
 pub use drain::DrainArgs;
 pub use forward::ForwardArgs;
@@ -115,6 +117,8 @@ pub enum Command {
     /// data directory, so a service may run or not.
     #[command(verbatim_doc_comment)]
     Template(TemplateArgs),
+    /// Copy files and directories into a service's sandbox, or out of one
+    Cp(CpArgs),
     /// Bring ports of a service's sandbox to this machine
     ///
     /// Listens at loopback here, and passes each connection on to a port at loopback in the sandbox

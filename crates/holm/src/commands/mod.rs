@@ -3,6 +3,7 @@
 mod account;
 mod completions;
 mod config;
+mod cp;
 mod doctor;
 mod drain;
 mod forward;
@@ -23,7 +24,8 @@ use crate::cli::{Cli, Command};
 use crate::env_vars::Environment;
 use crate::exit::Failure;
 use crate::settings::{
-    DoctorSettings, DrainSettings, ForwardSettings, McpSettings, RunSettings, ServeSettings,
+    CpSettings, DoctorSettings, DrainSettings, ForwardSettings, McpSettings, RunSettings,
+    ServeSettings,
 };
 
 /// Runs the command that the arguments name.
@@ -50,6 +52,7 @@ pub fn dispatch(arguments: Cli, environment: &Environment) -> Result<u8, Failure
         Command::Forward(arguments) => {
             forward::run(ForwardSettings::resolve(arguments, environment)?)
         }
+        Command::Cp(arguments) => cp::run(CpSettings::resolve(arguments, environment)?),
         Command::Port(arguments) => port::run(arguments, environment),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Version(arguments) => version::run(&arguments),

@@ -2,6 +2,7 @@
 //! is for what concerns a service ([`table`]).
 
 mod admin;
+mod cp;
 mod doctor;
 mod drain;
 mod file;
@@ -24,6 +25,7 @@ mod traces;
 mod webhooks;
 
 pub use admin::{AdminSettings, AdminTarget};
+pub use cp::{CpSettings, Remote, Way};
 pub use doctor::DoctorSettings;
 pub use drain::DrainSettings;
 pub use forward::ForwardSettings;

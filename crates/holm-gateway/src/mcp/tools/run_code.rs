@@ -26,7 +26,7 @@ pub(super) fn tool() -> Tool {
             want to see; the last expression is not shown, and plots or other images are not \
             returned (save them and use read_file with encoding base64). Long programs are \
             fine. If the language is not installed in the sandbox, the answer says so \
-            (language_unavailable). There is no network.",
+            (language_unavailable).",
         hints: Hints::Changes,
         input: schema::input(
             &[

@@ -26,7 +26,7 @@ pub(super) fn tool() -> Tool {
             code, stdout and stderr. Standard input is empty. Of each stream 1 MiB is kept, \
             beginning and end. At timeout_ms the command and all that it started are killed; \
             processes left behind with & go on after a normal end. A non-zero exit code is \
-            reported as an error together with the whole output. There is no network. For \
+            reported as an error together with the whole output. For \
             anything with quotes or many lines use write_file and run the file.",
         hints: Hints::Changes,
         input: schema::input(

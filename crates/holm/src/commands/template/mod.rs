@@ -17,6 +17,8 @@ use crate::env_vars::Environment;
 use crate::exit::{self, Failure};
 use crate::settings::TemplateSettings;
 
+pub(super) use view::size;
+
 pub(super) fn run(arguments: TemplateArgs, environment: &Environment) -> Result<u8, Failure> {
     let resolve = |place| TemplateSettings::resolve(place, environment);
     match arguments.action {

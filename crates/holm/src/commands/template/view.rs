@@ -22,7 +22,7 @@ pub(super) fn created(template: &Template) -> String {
 }
 
 /// Bytes for people.
-pub(super) fn size(bytes: u64) -> String {
+pub(in crate::commands) fn size(bytes: u64) -> String {
     if bytes < 1000 {
         return format!("{bytes} B");
     }

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use base64::Engine as _;
 
 use super::{Bed, Shown, open, read_until, rest_of};
-use crate::common::{Home, as_root, receive};
+use crate::common::{Home, as_root, receive, until};
 
 as_root!(
     large_bodies_pass_in_constant_memory,
@@ -13,6 +13,7 @@ as_root!(
     heads_and_expectations_are_as_they_should_be,
     connections_to_the_program_are_used_again,
     a_hostile_program_cannot_smuggle_answers,
+    interim_answers_without_end_are_cut_off,
     headers_beyond_the_origin_do_not_come_out,
 );
 
@@ -44,6 +45,38 @@ fn large_bodies_pass_in_constant_memory(home: &Home) {
     assert_eq!(total, LARGE);
     // Ten times less than went through, twice.
     assert!(rss(serve.pid()) < before + (LARGE as u64 >> 10) / 10, "memory stays");
+    serve.end();
+}
+
+fn interim_answers_without_end_are_cut_off(home: &Home) {
+    let serve = home.serve(&[], &[]);
+    let bed = Bed::new(&serve);
+    let flood = "import socket\n\
+        listener = socket.create_server(('127.0.0.1', 8080))\n\
+        open('there', 'w').close()\n\
+        stream, _ = listener.accept()\n\
+        stream.recv(1000)\n\
+        sent = 0\n\
+        try:\n    \
+            while sent < 1 << 30:\n        \
+                stream.sendall(b'HTTP/1.1 103 \\r\\n\\r\\n' * 4096); sent += 4096 * 17\n\
+        except OSError:\n    \
+            pass\n\
+        open('sent', 'w').write(str(sent))\n";
+    let file = serde_json::json!({"path": "flood.py", "content": flood});
+    assert!(bed.ask("PUT", "/files", &file).status < 300);
+    let start = serde_json::json!({"command": "exec python3 flood.py", "background": true});
+    assert_eq!(bed.ask("POST", "/exec", &start).status, 202);
+    let read =
+        |path: &str| bed.ask("GET", &format!("/files?path={path}"), &serde_json::Value::Null);
+    until("it listens", || (read("there").status == 200).then_some(()));
+    assert_eq!(bed.public(8080).get("/").status, 502);
+    let sent = until("it is cut off", || {
+        let answer = read("sent");
+        (answer.status == 200).then(|| answer.json()["content"].as_str()?.parse::<u64>().ok())?
+    });
+    // What the kernel keeps on both sides is some MiB.
+    assert!(sent < 64 << 20, "{sent}");
     serve.end();
 }
 

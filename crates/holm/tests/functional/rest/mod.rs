@@ -3,6 +3,7 @@
 mod answers;
 mod calls;
 mod commands;
+mod copy;
 mod files;
 mod lease;
 mod life;
@@ -68,10 +69,14 @@ impl<'a> Rest<'a> {
 
     /// Sends a request with a body of bytes; gives the connection.
     fn upload(&self, query: &str, length: usize) -> TcpStream {
+        self.put(&format!("raw?{query}"), length)
+    }
+
+    fn put(&self, below: &str, length: usize) -> TcpStream {
         let stream = TcpStream::connect(self.client.address).expect("it listens");
         let key = self.client.key.as_deref().expect("a key");
         let head = format!(
-            "PUT {}/files/raw?{query} HTTP/1.1\r\nhost: localhost\r\nx-api-key: {key}\r\n\
+            "PUT {}/files/{below} HTTP/1.1\r\nhost: localhost\r\nx-api-key: {key}\r\n\
              connection: close\r\ncontent-length: {length}\r\n\r\n",
             self.path
         );
