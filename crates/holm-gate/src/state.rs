@@ -16,6 +16,7 @@ use crate::pace::Pace;
 use crate::places::Places;
 use crate::policy::{Compiled, HostName, Policies};
 use crate::relay::{Bucket, Way};
+use crate::share::Share;
 use crate::tcp::{Origin, Registry};
 use crate::uplink::Uplink;
 
@@ -27,6 +28,8 @@ pub(crate) const NOTED: u32 = 1000;
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) uplink: Arc<Uplink>,
+    /// What the owner of this sandbox has of the places that all share.
+    pub(crate) share: Arc<Share>,
     pub(crate) names: Names,
     pub(crate) tally: Tally,
     pub(crate) log: Log,
@@ -43,11 +46,17 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(uplink: Arc<Uplink>, origin: Origin, policies: &Policies) -> Self {
+    pub(crate) fn new(
+        uplink: Arc<Uplink>,
+        owner: &str,
+        origin: Origin,
+        policies: &Policies,
+    ) -> Self {
         let compiled = Arc::new(Compiled::new(policies, uplink.deny()));
         let bucket = Bucket::new(uplink.limits().bandwidth);
         Self {
             dns: Bounds::new(uplink.limits().bandwidth),
+            share: uplink.share(owner),
             uplink,
             names: Names::default(),
             tally: Tally::default(),

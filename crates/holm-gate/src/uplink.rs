@@ -17,9 +17,9 @@ use crate::address::{self, Own};
 use crate::dial::Proxy;
 use crate::dns::{Servers, Upstream};
 use crate::limits::Limits;
-use crate::places::{Place, Places};
 use crate::policy::{HostName, Rule};
 use crate::relay::{PIPES, Pipes};
+use crate::share::{Common, Full, Share, Shares, Taken};
 use crate::tls::{self, Ca, Leaves};
 
 /// Files that this process needs for all else.
@@ -58,8 +58,8 @@ pub struct Uplink {
     upstream: Upstream,
     leaves: Option<Leaves>,
     trust: OnceLock<Result<Arc<ClientConfig>, String>>,
-    open: Places,
-    open_limit: usize,
+    open: Common,
+    shares: Shares,
     pipes: Pipes,
     worker: Handle,
     /// Its end is the thread's.
@@ -105,7 +105,7 @@ impl Uplink {
         let leaves = options.ca.clone().map(Leaves::new);
         let trust = OnceLock::new();
         let open_limit = options.limits.connections_total.min(descriptors() / 2);
-        let (open, pipes) = (Places::default(), Pipes::default());
+        let (open, pipes) = (Common::new(open_limit), Pipes::default());
         Ok(Arc::new(Self {
             options,
             addresses,
@@ -113,7 +113,7 @@ impl Uplink {
             leaves,
             trust,
             open,
-            open_limit,
+            shares: Shares::default(),
             pipes,
             worker,
             _stop: stop,
@@ -165,9 +165,14 @@ impl Uplink {
         self.options.proxy.as_ref()
     }
 
+    /// What the owner of that name has of the places that all share.
+    pub(crate) fn share(&self, owner: &str) -> Arc<Share> {
+        self.shares.of(owner)
+    }
+
     /// A place for one more open connection.
-    pub(crate) fn enter(&self) -> Option<Place> {
-        self.open.enter(self.open_limit)
+    pub(crate) fn enter(&self, share: &Share) -> Result<Taken, Full> {
+        self.open.enter(&share.open)
     }
 
     pub(crate) fn pipes(&self) -> &Pipes {

@@ -131,7 +131,8 @@ impl Chain {
     ) -> Result<Self, Answer> {
         let until = Upstream::deadline();
         let failed = |_| Answer::code(rcode::SERVER_FAILURE);
-        let reply = state.uplink.upstream().ask(question, until).await.map_err(failed)?;
+        let reply =
+            state.uplink.upstream().ask(&state.share, question, until).await.map_err(failed)?;
         let mut chain = Self { aliases: Vec::new(), end: question.name.clone(), reply };
         let mut asked = question.name.clone();
         loop {
@@ -151,7 +152,12 @@ impl Chain {
                 // The server left it to us to go on.
                 asked = chain.end.clone();
                 let next = Question { name: asked.clone(), kind: question.kind };
-                chain.reply = state.uplink.upstream().ask(&next, until).await.map_err(failed)?;
+                chain.reply = state
+                    .uplink
+                    .upstream()
+                    .ask(&state.share, &next, until)
+                    .await
+                    .map_err(failed)?;
             } else {
                 return Ok(chain);
             }

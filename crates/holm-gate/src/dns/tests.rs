@@ -32,7 +32,7 @@ fn state(bandwidth: u64) -> Arc<State> {
     let uplink = Uplink::new(UplinkOptions { limits, ..UplinkOptions::default() });
     let policies = Policies { own: EgressPolicy::none(), ceiling: None };
     let uplink = uplink.expect("an uplink");
-    Arc::new(State::new(uplink, crate::tcp::Origin::Kernel, &policies))
+    Arc::new(State::new(uplink, "somebody", crate::tcp::Origin::Kernel, &policies))
 }
 
 fn serve() -> (DuplexStream, JoinHandle<std::io::Result<()>>) {

@@ -56,7 +56,7 @@ impl World {
         let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
         let address = socket.local_addr().expect("an address");
         let sockets = Sockets { tcp: Vec::new(), dns: vec![OwnedFd::from(socket)] };
-        let gate = Gate::start(&uplink, sockets, policies(policy)).expect("a gate");
+        let gate = Gate::start(&uplink, "somebody", sockets, policies(policy)).expect("a gate");
         Self { gate, address, _uplink: uplink }
     }
 
