@@ -188,19 +188,19 @@ impl Chain {
         let mut refusal = None;
         for record in found {
             if let Some(address) = record.address() {
-                if let Err(rule) = judge::address(state, address) {
-                    refusal.get_or_insert((address, rule));
+                if let Err(untold) = judge::address(state, address) {
+                    refusal.get_or_insert(untold);
                     continue;
                 }
                 addresses.push(address);
             }
             answer.records.push(record);
         }
-        if let Some((address, rule)) = refusal {
-            judge::denied(state, Some(&permitted.name), Some(address), &rule);
+        if let Some(untold) = refusal {
+            judge::denied(state, Some(&permitted.name), untold.address, &untold.rule);
             if addresses.is_empty() {
                 // The name is there, and may have records of other types.
-                let reason = Some(format!("{address}: {rule}"));
+                let reason = Some(untold.reason());
                 return Answer { reason, ..Answer::default() };
             }
         }
