@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use rustls::client::verify_server_name;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert, ServerConfig};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert, ServerConfig};
 use rustls::sign::CertifiedKey;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -50,22 +51,35 @@ impl Wildcard {
         Arc::new(Self { domain, pair: RwLock::new(None) })
     }
 
-    /// Puts one in force, for connections that begin from now on. PEM; what comes back is the
-    /// certificate itself (DER).
+    /// Puts one in force, for connections that begin from now on, if it is for these names and `judge`
+    /// says nothing against it, which has the certificate itself (DER). The rest is PEM.
     ///
     /// # Errors
     /// Why it cannot be used; the one before stays.
-    pub fn set(&self, chain: &str, key: &str) -> Result<Vec<u8>, String> {
+    pub fn set<T>(
+        &self,
+        chain: &str,
+        key: &str,
+        judge: impl FnOnce(&[u8]) -> Result<T, String>,
+    ) -> Result<T, String> {
         let chain = CertificateDer::pem_slice_iter(chain.as_bytes())
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| error.to_string())?;
-        let first = chain.first().ok_or("there is no certificate in it")?.to_vec();
+        let first = chain.first().ok_or("there is no certificate in it")?;
+        self.is_for_us(first).map_err(|error| error.to_string())?;
+        let judged = judge(first)?;
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes());
         let key = key.map_err(|error| format!("its key: {error}"))?;
         let pair = CertifiedKey::from_der(chain, key, &ring::default_provider());
         let pair = pair.map_err(|error| error.to_string())?;
         *self.pair.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(pair));
-        Ok(first)
+        Ok(judged)
+    }
+
+    fn is_for_us(&self, certificate: &CertificateDer<'_>) -> Result<(), rustls::Error> {
+        let name = ServerName::try_from(format!("any.{}", self.domain));
+        let name = name.map_err(|error| rustls::Error::General(error.to_string()))?;
+        verify_server_name(&ParsedCertificate::try_from(certificate)?, &name)
     }
 
     fn pair(&self) -> Option<Arc<CertifiedKey>> {

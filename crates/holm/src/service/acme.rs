@@ -134,7 +134,7 @@ impl Acme {
         format!("{}{}", url.origin(), url.own_path())
     }
 
-    /// Puts what was kept in force: when it is to be renewed.
+    /// Puts what was kept in force, where it still holds: when it is to be renewed.
     fn kept(&self) -> Option<Timestamp> {
         let kept: KeptCertificate = read(&self.certificate_file)?;
         if kept.domain != self.domain.to_string() || kept.directory != self.directory() {
@@ -151,23 +151,31 @@ impl Acme {
         let account = self.account().await?;
         let domain = self.domain.to_string();
         let issued = account.issue(&domain, &self.records).await.map_err(|it| it.to_string())?;
-        let renew_at = self.put(&issued)?;
+        let unfit = |reason| format!("the certificate that the authority gives: {reason}");
+        let renew_at = self.put(&issued).map_err(unfit)?;
         let Issued { key, chain } = issued;
         let kept = KeptCertificate { directory: self.directory(), domain, key, chain };
-        // It is in force all the same, and asked for again by the next start.
+        // It is in force all the same, and the next start asks for one again.
         if let Err(error) = keep(&self.certificate_file, &kept) {
             tracing::error!(%error, "the certificate of previews is not kept");
         }
         if renew_at <= Timestamp::now() {
-            return Err("the authority gives certificates that are over already".to_owned());
+            // It serves, and is no reason to ask without a pause.
+            let text = "the authority gives certificates of which two thirds are over already";
+            return Err(text.to_owned());
         }
         Ok(renew_at)
     }
 
+    /// Puts it in force: when it is to be renewed. One that is wrong takes no other's place.
     fn put(&self, issued: &Issued) -> Result<Timestamp, String> {
-        let der = self.wildcard.set(&issued.chain, &issued.key)?;
-        let validity = Validity::of(&der).ok_or("its times cannot be read")?;
-        Ok(validity.renew_at())
+        self.wildcard.set(&issued.chain, &issued.key, |der| {
+            let validity = Validity::of(der).ok_or("its times cannot be read")?;
+            if validity.until <= Timestamp::now() {
+                return Err(format!("it is over since {}", validity.until));
+            }
+            Ok(validity.renew_at())
+        })
     }
 
     async fn account(&self) -> Result<Registered, String> {

@@ -23,6 +23,9 @@ use crate::common::{Value, json};
 /// of which no bit is left over, and both numbers follow.
 const POINT: [u8; 4] = [0x03, 0x42, 0x00, 0x04];
 
+/// For how long a certificate has held when it is made, and for how long it will.
+pub type Life = (Duration, Duration);
+
 pub struct Authority {
     /// Its own certificate (PEM).
     pub root: String,
@@ -46,8 +49,8 @@ struct State {
     thumbprint: String,
     accounts: u32,
     orders: Vec<Order>,
-    /// How long the next certificates live; the last one for all that follow.
-    lives: VecDeque<Duration>,
+    /// For how long the next certificates have held, and will; the last one for all that follow.
+    lives: VecDeque<Life>,
     contact: Value,
 }
 
@@ -60,7 +63,7 @@ struct Order {
 }
 
 impl Authority {
-    pub fn start(records: &Path, lives: &[Duration]) -> Self {
+    pub fn start(records: &Path, lives: &[Life]) -> Self {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(Vec::new()).expect("a certificate");
         params.distinguished_name.push(rcgen::DnType::CommonName, "the authority of a test");
@@ -324,13 +327,13 @@ impl Shared {
         }
     }
 
-    fn sign(&self, name: &str, csr: &[u8], life: Duration) -> String {
+    fn sign(&self, name: &str, csr: &[u8], (since, left): Life) -> String {
         let at = csr.windows(POINT.len()).position(|part| part == POINT).expect("a key of P-256");
         let point = Point(csr[at + 3..at + 68].to_vec());
         let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a certificate");
         let now = std::time::SystemTime::now();
-        params.not_before = now.into();
-        params.not_after = (now + life).into();
+        params.not_before = (now - since).into();
+        params.not_after = (now + left).into();
         let made = params.signed_by(&point, &self.issuer).expect("signed");
         format!("{}{}", made.pem(), self.root)
     }

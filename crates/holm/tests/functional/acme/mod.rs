@@ -9,19 +9,21 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use authority::Authority;
+use authority::{Authority, Life};
 
 use crate::common::{Home, Serve, Value, as_root, as_rootless, json, until};
 
 as_root!(
     previews_get_a_certificate_and_the_next_one_while_they_are_served,
+    what_fails_takes_no_certificate_away,
     without_a_record_there_is_no_certificate_and_the_log_says_why,
     what_does_not_fit_together_is_said_at_once,
 );
 as_rootless!(previews_get_a_certificate_and_the_next_one_while_they_are_served);
 
 const DOMAIN: &str = "preview.example.com";
-const LONG: Duration = Duration::from_secs(90 * 86400);
+const DAY: Duration = Duration::from_secs(86400);
+const LONG: Life = (Duration::ZERO, Duration::from_secs(90 * 86400));
 
 /// What a test writes into this home, readable for the user who runs holm.
 fn file(home: &Home, name: &str, text: &str, mode: u32) -> PathBuf {
@@ -74,7 +76,7 @@ fn visit(at: SocketAddr, host: &str, root: &std::path::Path) -> Option<String> {
 fn previews_get_a_certificate_and_the_next_one_while_they_are_served(home: &Home) {
     let (hook, log) = writing_hook(home);
     // The first one is renewed after two thirds of its life, the second one after months.
-    let authority = Authority::start(&log, &[Duration::from_secs(9), LONG]);
+    let authority = Authority::start(&log, &[(Duration::ZERO, Duration::from_secs(9)), LONG]);
     let root = file(home, "root.pem", &authority.root, 0o644);
     settings(home, &authority.directory(), hook.to_str().expect("text"));
     let mut serve = home.serve(&["--on-stop", "keep"], &[]);
@@ -131,6 +133,31 @@ fn previews_get_a_certificate_and_the_next_one_while_they_are_served(home: &Home
     assert_eq!(authority.counts(), (1, 2, 2));
     assert_eq!(serve.rest("DELETE", &format!("/v1/sandboxes/{id}"), &Value::Null).status, 200);
     serve.end();
+}
+
+fn what_fails_takes_no_certificate_away(home: &Home) {
+    let (hook, log) = writing_hook(home);
+    // The first one is due to be renewed at once, the next one is over.
+    let authority = Authority::start(&log, &[(DAY * 70, DAY * 20), (DAY * 90, Duration::ZERO)]);
+    let root = file(home, "root.pem", &authority.root, 0o644);
+    settings(home, &authority.directory(), hook.to_str().expect("text"));
+    let host = format!("8080-0123456789abcdef01.{DOMAIN}");
+    for (made, part) in [(1, "two thirds are over"), (2, "it is over since"), (2, "status: 7")] {
+        if part == "status: 7" {
+            file(home, "hook", "#!/bin/sh\nexit 7\n", 0o755);
+        }
+        let serve = home.serve(&[], &[]);
+        until("the log to say why there is no new one", || {
+            let errors = serve.stderr();
+            let mut lines = errors.lines();
+            lines
+                .find(|line| line.contains("no certificate for previews") && line.contains(part))?;
+            Some(())
+        });
+        assert_eq!(authority.counts().2, made, "{part}");
+        assert!(visit(previews_at(&serve), &host, &root).is_some(), "the first one stays: {part}");
+        serve.end();
+    }
 }
 
 fn without_a_record_there_is_no_certificate_and_the_log_says_why(home: &Home) {
