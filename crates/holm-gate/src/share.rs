@@ -12,6 +12,8 @@ use crate::places::{Place, Places};
 pub(crate) struct Common {
     all: Places,
     limit: usize,
+    /// Whether there may be somebody else.
+    is_shared: bool,
 }
 
 /// One that is taken, of all and of one's own.
@@ -31,14 +33,18 @@ pub(crate) enum Full {
 }
 
 impl Common {
-    pub(crate) fn new(limit: usize) -> Self {
-        Self { all: Places::default(), limit }
+    /// Of a process in which all sandboxes are of one owner unless it `is_shared`: that one may have all.
+    pub(crate) fn new(limit: usize, is_shared: bool) -> Self {
+        Self { all: Places::default(), limit, is_shared }
     }
 
     /// Takes one for who has those of `own`.
     pub(crate) fn enter(&self, own: &Places) -> Result<Taken, Full> {
         let all = self.all.enter(self.limit).ok_or(Full::All)?;
-        let free = self.limit.saturating_sub(self.all.taken());
+        let free = match self.is_shared {
+            true => self.limit.saturating_sub(self.all.taken()),
+            false => self.limit,
+        };
         // The one that is being taken was free, too.
         let own = own.enter(free + 1).ok_or(Full::Own)?;
         Ok(Taken { _all: all, _own: own })
@@ -90,7 +96,7 @@ mod tests {
 
     #[test]
     fn however_much_one_takes_others_find_as_much() {
-        let (common, own) = (Common::new(1000), [(); 4].map(|()| Places::default()));
+        let (common, own) = (Common::new(1000, true), [(); 4].map(|()| Places::default()));
         let first = all(&common, &own[0]);
         assert_eq!((first.0.len(), first.1), (500, Full::Own));
         let second = all(&common, &own[1]);
@@ -109,12 +115,14 @@ mod tests {
     fn few_places_are_places() {
         let own = Places::default();
         for (limit, most) in [(0, 0), (1, 1), (2, 1), (3, 2), (4, 2), (5, 3)] {
-            assert_eq!(all(&Common::new(limit), &own).0.len(), most, "{limit}");
+            assert_eq!(all(&Common::new(limit, true), &own).0.len(), most, "{limit}");
         }
-        let full = Common::new(1);
+        let full = Common::new(1, true);
         let held = full.enter(&own).expect("free");
         assert_eq!(full.enter(&Places::default()).unwrap_err(), Full::All);
         drop(held);
+        let alone = all(&Common::new(7, false), &own);
+        assert_eq!((alone.0.len(), alone.1), (7, Full::All), "there is nobody else");
     }
 
     #[test]

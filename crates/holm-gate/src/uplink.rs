@@ -40,6 +40,8 @@ pub struct UplinkOptions {
     pub proxy: Option<Proxy>,
     /// Bounds.
     pub limits: Limits,
+    /// Whether all sandboxes are of one owner, who may have all places then.
+    pub has_one_owner: bool,
 }
 
 /// An uplink that cannot be.
@@ -101,11 +103,12 @@ impl Uplink {
             Some(servers) => Servers::given(servers.clone()),
             None => Servers::of_host(),
         };
-        let upstream = Upstream::new(servers);
+        let is_shared = !options.has_one_owner;
+        let upstream = Upstream::new(servers, is_shared);
         let leaves = options.ca.clone().map(Leaves::new);
         let trust = OnceLock::new();
         let open_limit = options.limits.connections_total.min(descriptors() / 2);
-        let (open, pipes) = (Common::new(open_limit), Pipes::default());
+        let (open, pipes) = (Common::new(open_limit, is_shared), Pipes::default());
         Ok(Arc::new(Self {
             options,
             addresses,

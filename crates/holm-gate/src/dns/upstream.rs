@@ -37,8 +37,8 @@ pub(crate) struct Upstream {
 pub(crate) struct NoReply;
 
 impl Upstream {
-    pub(crate) fn new(servers: Servers) -> Self {
-        Self { servers, room: Common::new(OUTSTANDING) }
+    pub(crate) fn new(servers: Servers, is_shared: bool) -> Self {
+        Self { servers, room: Common::new(OUTSTANDING, is_shared) }
     }
 
     /// The answer of the first server that has one.
@@ -141,7 +141,7 @@ mod tests {
     async fn however_much_somebody_asks_others_are_answered() {
         let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a socket");
         let servers = Servers::given(vec![server.local_addr().expect("an address")]);
-        let upstream = Upstream { servers, room: Common::new(3) };
+        let upstream = Upstream { servers, room: Common::new(3, true) };
         let question = Question { name: Name::parse("a.example").expect("a name"), kind: kind::A };
         let (one, other) = (Share::default(), Share::default());
         // Nobody answers; a question waits for as long as it is polled.
