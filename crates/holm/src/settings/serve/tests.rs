@@ -233,5 +233,5 @@ fn wrong_values_name_their_source() {
 fn places_of_the_gate_are_shared_where_there_are_accounts() {
     assert!(!resolve(ServeArgs::default(), &[]).unwrap().uplink.has_one_owner);
     let environment = Environment::default();
-    assert!(crate::settings::network::of_host(&environment).unwrap().has_one_owner);
+    assert!(network::of_host(&environment).unwrap().has_one_owner);
 }
