@@ -15,12 +15,14 @@
 //! | [`mcp`] | a session with the service's MCP endpoint |
 //! | [`rest`] | the service's REST, for administrators |
 //! | [`otlp`] | traces for a collector |
+//! | [`acme`] | certificates from an authority |
 //! | [`webhook`], [`public`] | signed messages to other people's servers |
 //!
 //! Knows nothing of the engine.
 
 #![forbid(unsafe_code)]
 
+pub mod acme;
 pub mod client;
 pub mod connect;
 pub mod error;

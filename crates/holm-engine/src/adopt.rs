@@ -210,7 +210,7 @@ impl Engine {
             _ => Ok(record.lifetime),
         };
         let deadline = ready + lease.unwrap_or_default();
-        let ceiling = account.and_then(network::ceiling);
+        let ceiling = network::ceiling(account);
         let hold = self.hold_again(record.template.clone(), adoption.layers.clone()).await;
         let sandbox = Arc::new(Sandbox::new(record, adoption.workdir, max_life, ceiling));
         sandbox.stands_on(adoption.layers, hold);

@@ -91,7 +91,7 @@ pub use port::{NoPreview, NotConnected, PortOptions, Preview};
 pub use price::Prices;
 pub use rate::{Buckets, Rate};
 pub use room::Room;
-pub use secret::{NewSecret, SecretView};
+pub use secret::{NewSecret, SecretView, is_secret_name};
 pub use settings::EngineSettings;
 pub use shares::{Places, Shares};
 pub use size::{Chosen, HostCapacity, Sizes};

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What has gone through a gate since it was started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Bytes that the sandbox sent.
+    /// Bytes that the sandbox sent, its questions to DNS among them.
     pub bytes_out: u64,
-    /// Bytes that it was sent.
+    /// Bytes that it was sent, answers of DNS among them.
     pub bytes_in: u64,
     /// Connections that it made, refused ones too.
     pub connections_total: u64,

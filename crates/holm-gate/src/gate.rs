@@ -46,26 +46,29 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Starts serving a sandbox's sockets.
+    /// Starts serving a sandbox's sockets. `owner` is whose it is, in whatever words: of places that
+    /// all sandboxes of this process share, those of one owner have a part at most.
     ///
     /// # Errors
     /// When one of them cannot be served, or a policy does not hold together.
     pub fn start(
         uplink: &Arc<Uplink>,
+        owner: &str,
         sockets: Sockets,
         policies: Policies,
     ) -> Result<Self, GateError> {
-        Self::with_origin(uplink, sockets, &policies, Origin::Kernel)
+        Self::with_origin(uplink, owner, sockets, &policies, Origin::Kernel)
     }
 
     pub(crate) fn with_origin(
         uplink: &Arc<Uplink>,
+        owner: &str,
         sockets: Sockets,
         policies: &Policies,
         origin: Origin,
     ) -> Result<Self, GateError> {
         check(policies)?;
-        let state = Arc::new(State::new(Arc::clone(uplink), origin, policies));
+        let state = Arc::new(State::new(Arc::clone(uplink), owner, origin, policies));
         let mut gate = Self { state, listeners: Vec::new(), tasks: Vec::new() };
         for socket in sockets.tcp {
             let listener = Arc::new(tcp::listener(uplink, socket).map_err(GateError::Socket)?);

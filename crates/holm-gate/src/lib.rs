@@ -14,7 +14,7 @@
 //! | `tcp` | connections: accept, judge, and what a client says first |
 //! | `dial`, `relay` | reaching the outside, and moving bytes |
 //! | [`counters`], [`denial`], [`limits`] | what is told, and what is bounded |
-//! | `pace`, `places` | how fast, and how many at a time |
+//! | `pace`, `places`, `share` | how fast, how many at a time, and how many of those are whose |
 //!
 //! A rule by name is decided on what this sandbox was told by its own DNS together with what its
 //! client asks for inside the connection, never on a name alone; the address that is dialled is the
@@ -36,6 +36,7 @@ mod pace;
 mod places;
 pub mod policy;
 mod relay;
+mod share;
 mod state;
 mod tcp;
 #[cfg(test)]

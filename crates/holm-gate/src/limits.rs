@@ -11,7 +11,7 @@ pub struct Limits {
     pub connections_total: usize,
     /// Connections of one sandbox that wait for the other side to answer.
     pub dialling: usize,
-    /// Bytes per second of one sandbox, both ways together; 0 for no limit.
+    /// Bytes per second of one sandbox, both ways together and with DNS; 0 for no limit.
     pub bandwidth: u64,
     /// How long the other side may take to answer a connect.
     pub connect: Duration,

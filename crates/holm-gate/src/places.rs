@@ -19,7 +19,7 @@ impl Places {
         (self.0.fetch_add(1, Ordering::Relaxed) < limit).then_some(place)
     }
 
-    #[cfg(test)]
+    /// How many are taken.
     pub(crate) fn taken(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -14,7 +15,8 @@ use crate::names::Names;
 use crate::pace::Pace;
 use crate::places::Places;
 use crate::policy::{Compiled, HostName, Policies};
-use crate::relay::Bucket;
+use crate::relay::{Bucket, Way};
+use crate::share::Share;
 use crate::tcp::{Origin, Registry};
 use crate::uplink::Uplink;
 
@@ -26,6 +28,8 @@ pub(crate) const NOTED: u32 = 1000;
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) uplink: Arc<Uplink>,
+    /// What the owner of this sandbox has of the places that all share.
+    pub(crate) share: Arc<Share>,
     pub(crate) names: Names,
     pub(crate) tally: Tally,
     pub(crate) log: Log,
@@ -42,16 +46,22 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(uplink: Arc<Uplink>, origin: Origin, policies: &Policies) -> Self {
+    pub(crate) fn new(
+        uplink: Arc<Uplink>,
+        owner: &str,
+        origin: Origin,
+        policies: &Policies,
+    ) -> Self {
         let compiled = Arc::new(Compiled::new(policies, uplink.deny()));
         let bucket = Bucket::new(uplink.limits().bandwidth);
         Self {
+            dns: Bounds::new(uplink.limits().bandwidth),
+            share: uplink.share(owner),
             uplink,
             names: Names::default(),
             tally: Tally::default(),
             log: Log::default(),
             noted: Pace::new(NOTED),
-            dns: Bounds::default(),
             injections: Set::default(),
             open: Registry::default(),
             origin,
@@ -73,6 +83,14 @@ impl State {
         let compiled = Arc::new(Compiled::new(policies, self.uplink.deny()));
         *self.policies.write().unwrap_or_else(PoisonError::into_inner) = compiled;
         self.open.judge_again(self);
+    }
+
+    /// Counts bytes that were moved; how long to wait where the sandbox has used up its bandwidth.
+    pub(crate) fn moved(&self, way: Way, bytes: usize) -> Option<Duration> {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let counter = if way == Way::Out { &self.tally.bytes_out } else { &self.tally.bytes_in };
+        count(counter, bytes);
+        self.bucket.take(bytes)
     }
 
     /// Counts a refusal. True where it is to be noted as well.

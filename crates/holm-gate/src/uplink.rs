@@ -17,9 +17,9 @@ use crate::address::{self, Own};
 use crate::dial::Proxy;
 use crate::dns::{Servers, Upstream};
 use crate::limits::Limits;
-use crate::places::{Place, Places};
 use crate::policy::{HostName, Rule};
 use crate::relay::{PIPES, Pipes};
+use crate::share::{Common, Full, Share, Shares, Taken};
 use crate::tls::{self, Ca, Leaves};
 
 /// Files that this process needs for all else.
@@ -40,6 +40,8 @@ pub struct UplinkOptions {
     pub proxy: Option<Proxy>,
     /// Bounds.
     pub limits: Limits,
+    /// Whether all sandboxes are of one owner, who may have all places then.
+    pub has_one_owner: bool,
 }
 
 /// An uplink that cannot be.
@@ -58,8 +60,8 @@ pub struct Uplink {
     upstream: Upstream,
     leaves: Option<Leaves>,
     trust: OnceLock<Result<Arc<ClientConfig>, String>>,
-    open: Places,
-    open_limit: usize,
+    open: Common,
+    shares: Shares,
     pipes: Pipes,
     worker: Handle,
     /// Its end is the thread's.
@@ -101,11 +103,12 @@ impl Uplink {
             Some(servers) => Servers::given(servers.clone()),
             None => Servers::of_host(),
         };
-        let upstream = Upstream::new(servers);
+        let is_shared = !options.has_one_owner;
+        let upstream = Upstream::new(servers, is_shared);
         let leaves = options.ca.clone().map(Leaves::new);
         let trust = OnceLock::new();
         let open_limit = options.limits.connections_total.min(descriptors() / 2);
-        let (open, pipes) = (Places::default(), Pipes::default());
+        let (open, pipes) = (Common::new(open_limit, is_shared), Pipes::default());
         Ok(Arc::new(Self {
             options,
             addresses,
@@ -113,7 +116,7 @@ impl Uplink {
             leaves,
             trust,
             open,
-            open_limit,
+            shares: Shares::default(),
             pipes,
             worker,
             _stop: stop,
@@ -165,9 +168,14 @@ impl Uplink {
         self.options.proxy.as_ref()
     }
 
+    /// What the owner of that name has of the places that all share.
+    pub(crate) fn share(&self, owner: &str) -> Arc<Share> {
+        self.shares.of(owner)
+    }
+
     /// A place for one more open connection.
-    pub(crate) fn enter(&self) -> Option<Place> {
-        self.open.enter(self.open_limit)
+    pub(crate) fn enter(&self, share: &Share) -> Result<Taken, Full> {
+        self.open.enter(&share.open)
     }
 
     pub(crate) fn pipes(&self) -> &Pipes {

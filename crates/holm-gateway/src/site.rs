@@ -41,6 +41,8 @@ pub struct SiteOptions {
     pub previews: Arc<Previews>,
     /// TLS, where the service speaks it itself.
     pub tls: Option<Arc<Tls>>,
+    /// The same of previews at a listener of their own.
+    pub apart_tls: Option<Arc<Tls>>,
     /// Who collects spans, if anybody does.
     pub traces: Option<Arc<dyn Collect>>,
 }
@@ -60,6 +62,7 @@ impl SiteOptions {
             sessions: SessionRules::default(),
             keep_alive: KEEP_ALIVE,
             tls: None,
+            apart_tls: None,
             traces: None,
         }
     }
@@ -70,6 +73,7 @@ pub struct Site {
     mcp: Arc<McpFace>,
     options: http::Options,
     previews: Arc<Previews>,
+    apart_tls: Option<Arc<Tls>>,
 }
 
 impl Site {
@@ -77,7 +81,7 @@ impl Site {
     #[must_use]
     pub fn new(options: SiteOptions) -> Self {
         let SiteOptions { engine, door, limits, server, default_template, .. } = options;
-        let SiteOptions { sessions, keep_alive, traces, previews, tls, .. } = options;
+        let SiteOptions { sessions, keep_alive, traces, previews, tls, apart_tls, .. } = options;
         let rest = RestFace::new(RestOptions {
             default_template: default_template.clone(),
             keep_alive,
@@ -109,6 +113,7 @@ impl Site {
             mcp,
             options: http::Options { faces, hosts, tls, limits, requests, traces },
             previews,
+            apart_tls,
         }
     }
 
@@ -128,7 +133,7 @@ impl Site {
     ) {
         self.options.hosts = Some(Arc::new(Elsewhere(Arc::clone(&self.previews))));
         let options =
-            listener::options(self.previews, self.options.limits.clone(), self.options.tls.clone());
+            listener::options(self.previews, self.options.limits.clone(), self.apart_tls.take());
         let (stop, stopped) = watch::channel(());
         let stopped = || {
             let mut stopped = stopped.clone();

@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod driver;
 mod failure;
 mod helper;
+pub mod hook;
 pub mod ids;
 mod instance;
 mod jail;
@@ -32,6 +33,7 @@ pub use driver::{
     BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, ExitReason, GateSockets, Layer,
     LayerState, Machine, MountRo, PortSockets, Root, SandboxSpec, Shape, Usage,
 };
+pub use hook::{Hook, HookError};
 pub use instance::has_unattended;
 pub use launcher::Guest;
 pub use linux::{Launching, LinuxDriver};

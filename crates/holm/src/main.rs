@@ -3,6 +3,8 @@
 //! The same file is four programs: the command line; the launcher (`holm __launcher`, started by
 //! the command line by exec, single-threaded); a confined worker, which unpacks images (`holm
 //! __confined`, started likewise); and, embedded, the guest that is PID 1 in sandboxes.
+//! A service whose operator has a program for records in DNS has one more small process that runs it
+//! (`holm __hook`).
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
@@ -16,6 +18,9 @@ fn main() -> ExitCode {
     }
     if first.as_deref() == Some(OsStr::new(holm_runtime::confined::ARGUMENT)) {
         holm_template::unpack::main();
+    }
+    if first.as_deref() == Some(OsStr::new(holm_runtime::hook::ARGUMENT)) {
+        return ExitCode::from(holm_runtime::hook::main());
     }
     holm::main()
 }

@@ -28,7 +28,8 @@ impl Engine {
         let sockets = machine.gate_sockets().await.map_err(Unattached::Driver)?;
         let Some(sockets) = sockets else { return Ok(false) };
         let sockets = Sockets { tcp: sockets.tcp, dns: sockets.dns };
-        sandbox.link.attach(|policies| Gate::start(uplink, sockets, policies))?;
+        let owner = sandbox.account.to_string();
+        sandbox.link.attach(|policies| Gate::start(uplink, &owner, sockets, policies))?;
         self.secrets_attach(sandbox).await;
         Ok(true)
     }

@@ -227,7 +227,8 @@ mod tests {
             let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
             let address = socket.local_addr().expect("an address");
             let sockets = Sockets { tcp: Vec::new(), dns: vec![socket.into()] };
-            link.attach(|policies| Gate::start(&uplink, sockets, policies)).expect("a gate");
+            let start = |policies| Gate::start(&uplink, "somebody", sockets, policies);
+            link.attach(start).expect("a gate");
             let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
             client.set_read_timeout(Some(Duration::from_secs(50))).expect("a time");
             let question = b"\0\x07\x01\0\0\x01\0\0\0\0\0\0\x01a\x07example\0\0\x01\0\x01";

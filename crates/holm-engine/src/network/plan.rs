@@ -39,12 +39,16 @@ pub(crate) fn choose(
         (None, None) => settings.network.clone(),
     };
     own.check().map_err(|error| Error::invalid(error.to_string()))?;
-    Ok(Wanted { own, asked: was_asked, ceiling: ceiling(account) })
+    Ok(Wanted { own, asked: was_asked, ceiling: ceiling(Some(account)) })
 }
 
-/// The account's ceiling. One that cannot be read lets nothing out.
-pub(crate) fn ceiling(account: &Account) -> Option<EgressPolicy> {
-    account.limits.network.as_ref().map(super::recorded)
+/// An account's ceiling. One that cannot be read lets nothing out, and neither does an account that
+/// is not there: nobody knows what it had permitted.
+pub(crate) fn ceiling(account: Option<&Account>) -> Option<EgressPolicy> {
+    match account {
+        Some(account) => account.limits.network.as_ref().map(super::recorded),
+        None => Some(EgressPolicy::none()),
+    }
 }
 
 #[cfg(test)]
@@ -91,5 +95,12 @@ mod tests {
         check("open", None, Some(json!({"mode": "later"})), Some("open"), Ok(("open", true)));
         let some = json!({"mode": "allow", "allow": ["a.example"]});
         check("open", None, Some(some), Some("open"), Ok(("open", false)));
+    }
+
+    /// What is adopted may be of an account that a restored database no longer has.
+    #[test]
+    fn an_account_that_is_not_there_permits_nothing() {
+        assert_eq!(ceiling(None), Some(EgressPolicy::none()));
+        assert_eq!(ceiling(Some(&Account::new(AccountId::ZERO, "a"))), None);
     }
 }

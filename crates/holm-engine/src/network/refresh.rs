@@ -53,8 +53,7 @@ impl Engine {
         accounts.retain(|_, sandboxes| sandboxes.iter().any(runs));
         for (account, mut sandboxes) in accounts {
             match self.inner.store.account_get(account).await {
-                Ok(Some(found)) => set_ceiling(&found, &sandboxes),
-                Ok(None) => {}
+                Ok(found) => set_ceiling(found.as_ref(), &sandboxes),
                 Err(error) => {
                     tracing::warn!(%account, internal = error.internal(), "limits are not known");
                 }
@@ -76,7 +75,7 @@ impl Engine {
 
     /// An account's ceiling, for its sandboxes that run.
     pub(crate) fn network_ceiling(&self, account: &Account) {
-        set_ceiling(account, &self.inner.registry.of(account.id));
+        set_ceiling(Some(account), &self.inner.registry.of(account.id));
     }
 
     /// Finds out which policy is recorded, where that is not known, and puts it in force.
@@ -113,7 +112,7 @@ impl Engine {
     }
 }
 
-fn set_ceiling(account: &Account, sandboxes: &[Arc<Sandbox>]) {
+fn set_ceiling(account: Option<&Account>, sandboxes: &[Arc<Sandbox>]) {
     let ceiling = plan::ceiling(account);
     for sandbox in sandboxes {
         sandbox.link.set_ceiling(ceiling.clone());

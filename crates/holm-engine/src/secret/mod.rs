@@ -1,7 +1,8 @@
 //! Secrets of accounts: credentials that sandboxes can use and not read. A sandbox has a text that
 //! stands for one; its gate puts the value in where the secret is bound to (`inject`).
 //!
-//! No call answers a value, and no log, error or audit event has one.
+//! No call answers a value, and no log, error or audit event has one. What is no name is not repeated
+//! either: it may be a value that somebody put in the name's place.
 
 mod inject;
 mod pick;
@@ -68,16 +69,23 @@ impl From<Secret> for SecretView {
     }
 }
 
+/// Whether a secret may have this name. What may not be one may be a value: it is not to be repeated, in
+/// no answer and in no log.
+#[must_use]
+pub fn is_secret_name(name: &str) -> bool {
+    (1..=MAX_NAME).contains(&name.len()) && env::is_identifier(name)
+}
+
 /// Refuses what is no name of a secret.
 fn check_name(name: &str) -> Result<(), Error> {
-    if (1..=MAX_NAME).contains(&name.len()) && env::is_identifier(name) {
+    if is_secret_name(name) {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "{:?} is no name of a secret: it has 1 to {MAX_NAME} letters a-z and A-Z, digits and `_`, \
-         and does not begin with a digit",
-        shorten(name, 70)
-    )))
+        "this is no name of a secret: one has 1 to {MAX_NAME} letters a-z and A-Z, digits and `_`, \
+         and does not begin with a digit"
+    ))
+    .suggest("Check that name and value are not in each other's place."))
 }
 
 /// What of a secret goes to a gate.
@@ -103,20 +111,20 @@ impl Engine {
     /// # Errors
     /// `invalid_argument`, also when the account has as many as it may; `forbidden`.
     pub async fn secret_put(&self, new: NewSecret) -> Result<(SecretView, bool), Error> {
-        let name = shorten(&new.name, MAX_NAME);
+        let name = is_secret_name(&new.name).then(|| new.name.clone());
         let detail = json!({
             "hosts": shorten(&new.hosts.join(" "), 1000),
             "allow_plaintext": new.allow_plaintext,
         });
         let put = self.put(new).await;
-        self.audit_result("secret.put", Some(name), &put, detail);
+        self.audit_result("secret.put", name, &put, detail);
         put
     }
 
     async fn put(&self, new: NewSecret) -> Result<(SecretView, bool), Error> {
         self.caller.needs(KeyScope::Sandboxes)?;
-        let sealer = self.sealer()?;
         check_name(&new.name)?;
+        let sealer = self.sealer()?;
         self.start().await?;
         let now = Timestamp::now();
         let mut secret = Secret {

@@ -35,8 +35,11 @@ fn pick(asked: &[String], all: &[Secret]) -> Result<Picked, Error> {
                 0 => "this account has none".to_owned(),
                 _ => format!("there are: {}", shorten(&known.join(", "), 300)),
             };
-            let name = shorten(name, 70);
-            return Err(Error::invalid(format!("there is no secret {name:?}; {known}")));
+            // What cannot be a name may be a value.
+            return Err(Error::invalid(match super::is_secret_name(name) {
+                true => format!("there is no secret {name:?}; {known}"),
+                false => format!("what is asked for as a secret is no name of one; {known}"),
+            }));
         }
         placeholders.insert(name.clone(), placeholder()?);
     }
@@ -124,6 +127,8 @@ mod tests {
         assert!(variables["SSL_CERT_FILE"] == "/b" && variables["C"] == "c");
         let error = pick(&names(&["C"]), &all).expect_err("unknown");
         assert!(error.public.contains("\"C\"") && error.public.contains("A, B"), "{error}");
+        let error = pick(&names(&["s3cr3t-value"]), &all).expect_err("no name");
+        assert!(!error.public.contains("s3cr3t") && error.public.contains("A, B"), "{error}");
         let error = picked.add_to(&mut variables, "/b").expect_err("twice");
         assert!(error.public.contains("in env"), "{error}");
         let mut none = BTreeMap::new();

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use holm_engine::{
-    CreateSandbox, Engine, EngineSettings, ErrorKind, KeyScope, NewSecret, PageQuery, Sealer,
-    SecretText, SecretView,
+    AuditEvent, CreateSandbox, Engine, EngineSettings, ErrorKind, KeyScope, NewSecret, PageQuery,
+    Sealer, SecretText, SecretView,
 };
 use holm_store::Owner;
 
@@ -86,6 +86,8 @@ async fn what_cannot_be_used_is_refused_and_says_no_value() {
     for wrong in [
         new("9"),
         new("A B"),
+        // Name and value in each other's place.
+        new(VALUE),
         NewSecret { hosts: Vec::new(), ..new("A") },
         hosts("203.0.113.7"),
         hosts("*"),
@@ -96,12 +98,21 @@ async fn what_cannot_be_used_is_refused_and_says_no_value() {
         value(&format!("{VALUE}\n{VALUE}")),
         value(&VALUE.repeat(1000)),
     ] {
-        let what = format!("{wrong:?}");
+        let said = format!("{wrong:?}");
+        assert!(wrong.name == VALUE || !said.contains(VALUE), "{said}");
         let error = user.secret_put(wrong).await.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::InvalidArgument, "{what}: {error}");
-        let said = format!("{what} {error:?}");
-        assert!(!said.contains(VALUE), "{said}");
+        assert_eq!(error.kind, ErrorKind::InvalidArgument, "{said}: {error}");
+        assert!(!format!("{error:?}").contains(VALUE), "{error:?}");
     }
+    let error = user.secret_delete(VALUE).await.unwrap_err();
+    assert!(!format!("{error:?}").contains(VALUE), "{error:?}");
+    let refused = async || {
+        let events = service.engine.audit_list(None, PageQuery::first(100)).await.unwrap().items;
+        let is_put = |event: &AuditEvent| event.action == "secret.put";
+        events.into_iter().filter(is_put).collect::<Vec<_>>()
+    };
+    until("audited", async || refused().await.len() == 12).await;
+    assert!(!format!("{:?}", refused().await).contains(VALUE));
     assert!(user.secret_list().await.unwrap().is_empty());
     for number in 0..100 {
         user.secret_put(new(&format!("S{number}"))).await.unwrap();

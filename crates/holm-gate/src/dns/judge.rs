@@ -24,17 +24,39 @@ pub(crate) fn target(state: &State, name: &HostName) -> Result<(), Rule> {
     state.policies().alias(name).map_err(|refusal| refusal.rule)
 }
 
-/// May a permitted name have this address?
-pub(crate) fn address(state: &State, address: IpAddr) -> Result<(), Rule> {
-    if let Some(rule) = state.uplink.refused(address) {
-        return Err(rule);
+/// An address that a name has and that is not told.
+#[derive(Debug)]
+pub(crate) struct Untold {
+    /// The address, where it is refused by a policy of the sandbox or its account. One that is refused
+    /// whatever they say is said nowhere: those inside could ask for one name after the other and have
+    /// a map of the networks that this host's servers know.
+    pub(crate) address: Option<IpAddr>,
+    /// Why.
+    pub(crate) rule: Rule,
+}
+
+impl Untold {
+    /// In words for those inside.
+    pub(crate) fn reason(&self) -> String {
+        self.address.map_or_else(|| self.rule.clone(), |it| format!("{it}: {}", self.rule))
     }
-    state.policies().tell(address).map_err(|refusal| refusal.rule)
+}
+
+/// May a permitted name have this address?
+pub(crate) fn address(state: &State, address: IpAddr) -> Result<(), Untold> {
+    if let Some(rule) = state.uplink.refused(address) {
+        return Err(Untold { address: None, rule });
+    }
+    let denied = |rule: &crate::policy::Rule| rule.ports.is_none() && rule.covers_address(address);
+    let is_of_service = state.uplink.deny().iter().any(denied);
+    let address_if_told = (!is_of_service).then_some(address);
+    let told = state.policies().tell(address);
+    told.map_err(|refusal| Untold { address: address_if_told, rule: refusal.rule })
 }
 
 /// May the names of this address be asked for? Those of one that was told may.
 pub(crate) fn reverse(state: &State, address: IpAddr) -> Result<(), Rule> {
-    self::address(state, address)?;
+    self::address(state, address).map_err(|untold| untold.rule)?;
     let told = !state.names.of(address).is_empty();
     state.policies().reverse(address, told).map_err(|refusal| refusal.rule)
 }

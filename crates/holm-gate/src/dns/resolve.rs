@@ -131,7 +131,8 @@ impl Chain {
     ) -> Result<Self, Answer> {
         let until = Upstream::deadline();
         let failed = |_| Answer::code(rcode::SERVER_FAILURE);
-        let reply = state.uplink.upstream().ask(question, until).await.map_err(failed)?;
+        let reply =
+            state.uplink.upstream().ask(&state.share, question, until).await.map_err(failed)?;
         let mut chain = Self { aliases: Vec::new(), end: question.name.clone(), reply };
         let mut asked = question.name.clone();
         loop {
@@ -151,7 +152,12 @@ impl Chain {
                 // The server left it to us to go on.
                 asked = chain.end.clone();
                 let next = Question { name: asked.clone(), kind: question.kind };
-                chain.reply = state.uplink.upstream().ask(&next, until).await.map_err(failed)?;
+                chain.reply = state
+                    .uplink
+                    .upstream()
+                    .ask(&state.share, &next, until)
+                    .await
+                    .map_err(failed)?;
             } else {
                 return Ok(chain);
             }
@@ -182,19 +188,19 @@ impl Chain {
         let mut refusal = None;
         for record in found {
             if let Some(address) = record.address() {
-                if let Err(rule) = judge::address(state, address) {
-                    refusal.get_or_insert((address, rule));
+                if let Err(untold) = judge::address(state, address) {
+                    refusal.get_or_insert(untold);
                     continue;
                 }
                 addresses.push(address);
             }
             answer.records.push(record);
         }
-        if let Some((address, rule)) = refusal {
-            judge::denied(state, Some(&permitted.name), Some(address), &rule);
+        if let Some(untold) = refusal {
+            judge::denied(state, Some(&permitted.name), untold.address, &untold.rule);
             if addresses.is_empty() {
                 // The name is there, and may have records of other types.
-                let reason = Some(format!("{address}: {rule}"));
+                let reason = Some(untold.reason());
                 return Answer { reason, ..Answer::default() };
             }
         }

@@ -1,7 +1,10 @@
 //! The resolver of one sandbox, by datagram and by stream. Whatever a sandbox sends, there is a bound
 //! on what it costs: how many questions wait, how many are read in a second, how long a stream idles.
+//! Names and answers carry data as well as connections do, so their bytes are counted with those of
+//! connections, and the sandbox's bandwidth bounds them.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::UdpSocket;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::answer::{self, Answer};
 use super::question::{NoQuery, Query};
@@ -18,6 +21,7 @@ use super::resolve;
 use super::wire::rcode;
 use crate::counters::count;
 use crate::pace::Pace;
+use crate::relay::{Bucket, Way};
 use crate::state::State;
 use crate::uplink::Uplink;
 
@@ -27,6 +31,8 @@ pub(crate) const OUTSTANDING: usize = 64;
 const IN_A_SECOND: u32 = 1000;
 /// The longest question.
 const LONGEST: usize = 1024;
+/// The length in front of a message of a stream.
+const LENGTH: usize = 2;
 /// How long a stream waits for its next question, or for the client to take an answer.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -35,12 +41,32 @@ const IDLE: Duration = Duration::from_secs(10);
 pub(crate) struct Bounds {
     room: Semaphore,
     pace: Pace,
+    /// Connections pay for bytes of DNS, and DNS does not for theirs: as fast as the sandbox may be
+    /// it has answers also while connections use up everything.
+    bucket: Bucket,
 }
 
-impl Default for Bounds {
-    fn default() -> Self {
-        Self { room: Semaphore::new(OUTSTANDING), pace: Pace::new(IN_A_SECOND) }
+impl Bounds {
+    /// With a bandwidth in bytes per second; 0 for no limit.
+    pub(crate) fn new(bandwidth: u64) -> Self {
+        let (room, pace) = (Semaphore::new(OUTSTANDING), Pace::new(IN_A_SECOND));
+        Self { room, pace, bucket: Bucket::new(bandwidth) }
     }
+
+    /// Waits until the next question may be read.
+    async fn turn(&self) {
+        self.pace.wait().await;
+        // Others may have moved more meanwhile.
+        while let Some(pause) = self.bucket.due() {
+            sleep(pause).await;
+        }
+    }
+}
+
+/// Counts bytes of DNS.
+fn moved(state: &State, way: Way, bytes: usize) {
+    let _connections_wait = state.moved(way, bytes);
+    let _the_next_turn_waits = state.dns.bucket.take(u64::try_from(bytes).unwrap_or(u64::MAX));
 }
 
 /// What is known of an answer when its question has been read.
@@ -92,34 +118,41 @@ pub(crate) async fn datagrams(state: Arc<State>, socket: UdpSocket) {
     let mut asking = JoinSet::new();
     let mut buffer = [0; LONGEST];
     loop {
-        state.dns.pace.wait().await;
+        state.dns.turn().await;
         while asking.try_join_next().is_some() {}
         let Ok((length, from)) = socket.recv_from(&mut buffer).await else {
             // No error of one datagram ends the service; one that stays must not turn round.
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            sleep(Duration::from_millis(50)).await;
             continue;
         };
+        moved(&state, Way::Out, length);
         let message = buffer.get(..length).unwrap_or_default();
-        // Who does not take answers loses them.
         match read(&state, message) {
             Step::Nothing => {}
-            Step::Message(message) => drop(socket.try_send_to(&message, from)),
+            Step::Message(message) => send(&state, &socket, &message, from),
             Step::Now(query, answer) => {
-                drop(socket.try_send_to(&answer.datagram(&query), from));
+                send(&state, &socket, &answer.datagram(&query), from);
             }
             Step::Ask(query, permitted) => {
                 if asking.len() >= OUTSTANDING {
                     let answer = Answer::code(rcode::SERVER_FAILURE);
-                    drop(socket.try_send_to(&answer.datagram(&query), from));
+                    send(&state, &socket, &answer.datagram(&query), from);
                     continue;
                 }
                 let (state, socket) = (Arc::clone(&state), Arc::clone(&socket));
                 asking.spawn(async move {
                     let answer = ask(&state, &query, &permitted).await;
-                    drop(socket.try_send_to(&answer.datagram(&query), from));
+                    send(&state, &socket, &answer.datagram(&query), from);
                 });
             }
         }
+    }
+}
+
+/// Answers by datagram. Who does not take answers loses them.
+fn send(state: &State, socket: &UdpSocket, message: &[u8], to: SocketAddr) {
+    if socket.try_send_to(message, to).is_ok() {
+        moved(state, Way::In, message.len());
     }
 }
 
@@ -133,7 +166,7 @@ where
 {
     let mut buffer = [0; LONGEST];
     loop {
-        state.dns.pace.wait().await;
+        state.dns.turn().await;
         let length = match timeout(IDLE, stream.read_u16()).await? {
             Ok(length) => usize::from(length),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
@@ -142,6 +175,7 @@ where
         let too_long = || io::Error::other("a question that is too long");
         let message = buffer.get_mut(..length).ok_or_else(too_long)?;
         timeout(IDLE, stream.read_exact(message)).await??;
+        moved(state, Way::Out, LENGTH + length);
         let message = match read(state, message) {
             // Where nothing is said by datagram a stream has no more to say.
             Step::Nothing => return Ok(()),
@@ -152,5 +186,6 @@ where
         let length = u16::try_from(message.len()).map_err(io::Error::other)?;
         let whole = [&length.to_be_bytes()[..], &message].concat();
         timeout(IDLE, stream.write_all(&whole)).await??;
+        moved(state, Way::In, whole.len());
     }
 }

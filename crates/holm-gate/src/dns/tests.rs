@@ -1,14 +1,17 @@
-//! Questions by stream, as a connection to port 53 brings them.
+//! Questions by stream, as a connection to port 53 brings them, and what both ways of asking cost.
 
 use std::sync::Arc;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+use tokio::net::UdpSocket;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::name::Name;
 use super::question::Question;
 use super::reply::Reply;
-use super::stream;
+use super::{datagrams, stream};
+use crate::limits::Limits;
 use crate::policy::{EgressPolicy, Policies};
 use crate::state::State;
 use crate::uplink::{Uplink, UplinkOptions};
@@ -23,10 +26,20 @@ fn framed(message: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes()[..], message].concat()
 }
 
-fn serve() -> (DuplexStream, JoinHandle<std::io::Result<()>>) {
-    let uplink = Uplink::new(UplinkOptions::default()).expect("an uplink");
+/// Of a sandbox that may move so many bytes in a second.
+fn state(bandwidth: u64) -> Arc<State> {
+    let limits = Limits { bandwidth, ..Limits::default() };
+    let uplink = Uplink::new(UplinkOptions { limits, ..UplinkOptions::default() });
     let policies = Policies { own: EgressPolicy::none(), ceiling: None };
-    let state = Arc::new(State::new(uplink, crate::tcp::Origin::Kernel, &policies));
+    let uplink = uplink.expect("an uplink");
+    Arc::new(State::new(uplink, "somebody", crate::tcp::Origin::Kernel, &policies))
+}
+
+fn serve() -> (DuplexStream, JoinHandle<std::io::Result<()>>) {
+    serve_of(state(0))
+}
+
+fn serve_of(state: Arc<State>) -> (DuplexStream, JoinHandle<std::io::Result<()>>) {
     let (near, far) = duplex(4096);
     (near, tokio::spawn(async move { stream(&state, far).await }))
 }
@@ -80,4 +93,49 @@ async fn a_connection_that_idles_is_closed() {
         near.write_all(sent).await.expect("sent");
         assert!(served.await.expect("no panic").is_err());
     }
+}
+
+/// Bytes of DNS are bytes of the sandbox: counted, and no faster than it may be.
+#[tokio::test(start_paused = true)]
+async fn questions_and_answers_by_stream_use_up_the_bandwidth() {
+    let state = state(1_000);
+    let (mut near, _served) = serve_of(Arc::clone(&state));
+    let (begin, mut out, mut back) = (Instant::now(), 0, 0);
+    for id in 0..100 {
+        let message = framed(&question().message(id));
+        near.write_all(&message).await.expect("sent");
+        out += message.len();
+        back += 2 + answer(&mut near).await.len();
+    }
+    check(&state, begin, out, back);
+}
+
+#[tokio::test(start_paused = true)]
+async fn questions_and_answers_by_datagram_use_up_the_bandwidth() {
+    let state = state(1_000);
+    let bind = async || UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
+    let (inside, client) = (bind().await, bind().await);
+    client.connect(inside.local_addr().expect("an address")).await.expect("connected");
+    let served = tokio::spawn(datagrams(Arc::clone(&state), inside));
+    let (begin, mut out, mut back) = (Instant::now(), 0, 0);
+    for id in 0..100 {
+        let message = question().message(id);
+        client.send(&message).await.expect("sent");
+        out += message.len();
+        back += client.recv(&mut [0; 512]).await.expect("an answer");
+    }
+    check(&state, begin, out, back);
+    served.abort();
+}
+
+/// That `out` and `back` are counted, and took as long as they must at 1,000 bytes in a second.
+fn check(state: &State, begin: Instant, out: usize, back: usize) {
+    let counted = state.tally.read();
+    let counted = [counted.bytes_out, counted.bytes_in].map(|it| usize::try_from(it).unwrap_or(0));
+    assert_eq!(counted, [out, back]);
+    // A quarter of a second is for nothing, and the last question and its answer are not waited for.
+    let least = u64::try_from(out + back - 100 - 250).expect("above zero");
+    let took = begin.elapsed();
+    assert!(took.as_millis() >= u128::from(least), "{took:?} for {out} and {back} bytes");
+    assert!(state.bucket.due().is_some(), "connections pay for it");
 }

@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, UdpSocket};
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::question::Question;
 use super::reply::Reply;
 use super::servers::Servers;
 use super::wire::rcode;
+use crate::share::{Common, Share};
 
 /// One question in all, other servers included. Clients wait five seconds.
 const IN_ALL: Duration = Duration::from_millis(4500);
 /// One server, once.
 const ONE: Duration = Duration::from_millis(1400);
-/// The most questions of all sandboxes that wait for an answer.
+/// The most questions of all sandboxes that wait for an answer; of one owner's, half at most.
 const OUTSTANDING: usize = 2048;
 /// The most datagrams that are looked at for one answer: more is somebody who guesses.
 const GUESSES: usize = 16;
@@ -28,7 +28,7 @@ const GUESSES: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Upstream {
     servers: Servers,
-    room: Semaphore,
+    room: Common,
 }
 
 /// No answer.
@@ -37,13 +37,18 @@ pub(crate) struct Upstream {
 pub(crate) struct NoReply;
 
 impl Upstream {
-    pub(crate) fn new(servers: Servers) -> Self {
-        Self { servers, room: Semaphore::new(OUTSTANDING) }
+    pub(crate) fn new(servers: Servers, is_shared: bool) -> Self {
+        Self { servers, room: Common::new(OUTSTANDING, is_shared) }
     }
 
     /// The answer of the first server that has one.
-    pub(crate) async fn ask(&self, question: &Question, until: Instant) -> Result<Reply, NoReply> {
-        let _room = self.room.try_acquire().map_err(|_| NoReply)?;
+    pub(crate) async fn ask(
+        &self,
+        share: &Share,
+        question: &Question,
+        until: Instant,
+    ) -> Result<Reply, NoReply> {
+        let _place = self.room.enter(&share.asking).map_err(|_| NoReply)?;
         let servers = self.servers.now();
         // Each twice, but never longer than in all: a lost datagram is not a dead server.
         for server in servers.iter().chain(&servers) {
@@ -124,4 +129,40 @@ fn random_id() -> io::Result<u16> {
     let mut bytes = [0; 2];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(u16::from_be_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::name::Name;
+    use super::super::wire::kind;
+    use super::*;
+
+    #[tokio::test]
+    async fn however_much_somebody_asks_others_are_answered() {
+        let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a socket");
+        let servers = Servers::given(vec![server.local_addr().expect("an address")]);
+        let upstream = Upstream { servers, room: Common::new(3, true) };
+        let question = Question { name: Name::parse("a.example").expect("a name"), kind: kind::A };
+        let (one, other) = (Share::default(), Share::default());
+        // Nobody answers; a question waits for as long as it is polled.
+        let until = Upstream::deadline();
+        let ask = |share| Box::pin(upstream.ask(share, &question, until));
+        let mut waiting = [ask(&one), ask(&one)];
+        for asked in &mut waiting {
+            let mut buffer = [0; 512];
+            tokio::select! {
+                biased;
+                _ = asked => panic!("nobody answers"),
+                received = server.recv(&mut buffer) => { received.expect("it is asked"); }
+            }
+        }
+        assert!(ask(&one).await.is_err(), "at once: what is free is for others");
+        let mut buffer = [0; 512];
+        tokio::select! {
+            biased;
+            _ = ask(&other) => panic!("it is asked, and nobody answers"),
+            received = server.recv(&mut buffer) => { received.expect("it is asked"); }
+        }
+        assert!(other.asking.taken() == 0 && one.asking.taken() == 2, "given back with its end");
+    }
 }

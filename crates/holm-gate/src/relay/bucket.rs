@@ -33,6 +33,11 @@ impl Bucket {
         self.take_at(Instant::now(), bytes)
     }
 
+    /// How long to wait until all that has moved is paid for.
+    pub(crate) fn due(&self) -> Option<Duration> {
+        self.take(0)
+    }
+
     fn take_at(&self, now: Instant, bytes: u64) -> Option<Duration> {
         let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.rate.max(1));
         let cost = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));

@@ -15,7 +15,6 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use crate::counters::count;
 use crate::state::State;
 
 pub(crate) use bucket::Bucket;
@@ -52,12 +51,10 @@ impl Meter {
 
     /// Notes bytes that were moved; how long to wait where the sandbox has used up its bandwidth.
     pub(crate) fn moved(&self, way: Way, bytes: usize) -> Option<Duration> {
-        let tally = &self.state.tally;
-        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        count(if way == Way::Out { &tally.bytes_out } else { &tally.bytes_in }, bytes);
+        let pause = self.state.moved(way, bytes);
         let elapsed = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.moved.store(elapsed, Ordering::Relaxed);
-        self.state.bucket.take(bytes)
+        pause
     }
 
     /// Most bytes to move in one go.

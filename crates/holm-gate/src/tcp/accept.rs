@@ -14,12 +14,16 @@ use super::serve as one;
 use crate::counters::count;
 use crate::denial::Protocol;
 use crate::dial;
+use crate::share::{Full, Taken};
 use crate::state::State;
 use crate::uplink::Uplink;
 
 /// Connections of a sandbox that have large buffers in the kernel, for distant hosts. Further ones
 /// have small ones, so that a sandbox which does not read cannot make the kernel keep gigabytes.
 const WIDE: usize = 16;
+
+/// Why one is refused while others' would find a place.
+const SHARE: &str = "limit: this account's share of the service's open connections";
 
 /// A socket of the sandbox, ready to be served by the uplink's thread.
 pub(crate) fn listener(uplink: &Uplink, socket: OwnedFd) -> io::Result<TcpListener> {
@@ -71,9 +75,10 @@ fn admit(state: &Arc<State>, near: TcpStream) -> bool {
     if let Some(rule) = refused {
         return refuse(state, &conn, &rule);
     }
-    let places = state.uplink.enter();
-    let Some(place) = places else {
-        return refuse(state, &conn, "limit: open connections of the service");
+    let place = match state.uplink.enter(&state.share) {
+        Ok(place) => place,
+        Err(Full::All) => return refuse(state, &conn, "limit: open connections of the service"),
+        Err(Full::Own) => return refuse(state, &conn, SHARE),
     };
     let Some(key) = state.open.enter(&conn, limits.connections) else {
         let rule = format!("limit: {} open connections", limits.connections);
@@ -107,7 +112,7 @@ fn prepare(conn: &Conn) -> io::Result<()> {
 struct Open {
     state: Arc<State>,
     key: u64,
-    _place: crate::places::Place,
+    _place: Taken,
 }
 
 impl Drop for Open {

@@ -132,7 +132,13 @@ async fn forward(
         NotSent
     };
     let claim = asked_for(&request, conn.target.ip()).map_err(refused)?;
-    conn.judge(state, claim.as_ref().into()).map_err(|refusal| refused(&refusal.rule))?;
+    let verdict = conn.judge(state, claim.as_ref().into());
+    let verdict = verdict.map_err(|refusal| refused(&refusal.rule))?;
+    // Another protocol cannot say whom it wants. This one can, and whoever does not gets whatever the
+    // server has at that address for everybody.
+    if claim.is_none() && verdict.by_name.is_some() {
+        return Err(refused(NO_HOST));
+    }
     if is_http2_upgrade(&request) {
         // Offered, not demanded: without the offer the client stays with what can be checked.
         let headers = request.headers_mut();
@@ -182,6 +188,7 @@ fn asked_for<B>(request: &Request<B>, address: IpAddr) -> Result<Option<HostName
     }
 }
 
+const NO_HOST: &str = "the HTTP request names no host, and its address is permitted by name only";
 const NOT_A_HOST: &str = "the host in the HTTP request is not one";
 
 /// The name in `name:port`; none for the address itself.

@@ -25,7 +25,12 @@ fn raise_files() -> usize {
 async fn ten_thousand_connections_leave_nothing() {
     // Each has four descriptors in this process, the gate's two among them.
     let at_once = ((raise_files() - 2_000) / 4).min(10_000);
-    let limits = crate::Limits { connections: 10_000, ..crate::Limits::default() };
+    // All of them are of one owner, who has half of all.
+    let limits = crate::Limits {
+        connections: 10_000,
+        connections_total: 20_000,
+        ..crate::Limits::default()
+    };
     let world = World::with("open", UplinkOptions { limits, ..UplinkOptions::default() });
     let target = echo().await;
     let mut served = 0;

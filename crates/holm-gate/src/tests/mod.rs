@@ -55,6 +55,11 @@ impl World {
 
     /// A further gate of the same process.
     fn of(uplink: &Arc<Uplink>, policy: &str) -> Self {
+        Self::owned(uplink, "somebody", policy)
+    }
+
+    /// One of a sandbox of theirs.
+    fn owned(uplink: &Arc<Uplink>, owner: &str, policy: &str) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
         let inside = listener.local_addr().expect("an address");
         let table = Table::default();
@@ -65,7 +70,8 @@ impl World {
         };
         let sockets = Sockets { tcp: vec![listener.into()], dns: Vec::new() };
         let origin = Origin::Told(Box::new(told));
-        let gate = Gate::with_origin(uplink, sockets, &policies(policy), origin).expect("a gate");
+        let gate = Gate::with_origin(uplink, owner, sockets, &policies(policy), origin);
+        let gate = gate.expect("a gate");
         Self { gate, inside, table }
     }
 

@@ -171,6 +171,41 @@ async fn only_the_first_connections_have_long_heads() {
 }
 
 #[tokio::test]
+async fn requests_that_name_nobody_need_a_rule_about_the_address() {
+    let requests = ["Host: a.example\r\n", "", "Host:\r\n", "Host: 127.0.0.1\r\n"];
+    for (policy, is_by_address) in [
+        ("allow:a.example", false),
+        ("allow:a.example,127.0.0.0/8", true),
+        ("open;deny:bad.example", true),
+    ] {
+        let (world, address, _) = if policy.starts_with("open") {
+            // Only a name that is permitted: nobody has to say which one is meant.
+            let (address, seen) = server().await;
+            let world = World::new(policy);
+            world.resolve("a.example", address);
+            (world, address, seen)
+        } else {
+            world(policy).await
+        };
+        for (index, host) in requests.iter().enumerate() {
+            for version in ["1.0", "1.1"] {
+                let mut stream = world.connect(address).await;
+                let request = format!("GET / HTTP/{version}\r\n{host}\r\n");
+                stream.write_all(request.as_bytes()).await.expect("sent");
+                let passes = is_by_address || index == 0;
+                let expected = if passes { "seen 1" } else { "connection reset" };
+                assert_eq!(body(&mut stream).await, expected, "{policy} {request:?}");
+                if !passes {
+                    let denied = world.denied();
+                    assert!(denied.contains("names no host"), "{denied}");
+                }
+            }
+        }
+        world.settled().await;
+    }
+}
+
+#[tokio::test]
 async fn requests_that_hide_are_refused() {
     let check = async |request: &str, rule: &str| {
         let (world, address, seen) = world("allow:a.example").await;

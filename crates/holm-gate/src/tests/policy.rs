@@ -151,9 +151,8 @@ async fn the_end_of_a_gate_is_the_end_of_its_connections() {
 
 #[tokio::test]
 async fn connections_beyond_a_limit_are_reset() {
-    let limits = crate::Limits { connections: 2, connections_total: 3, ..Default::default() };
+    let limits = crate::Limits { connections: 2, connections_total: 8, ..Default::default() };
     let first = World::with("open", UplinkOptions { limits, ..Default::default() });
-    let second = World::of(&first.gate.state().uplink, "open");
     let target = echo().await;
     let mut kept = Vec::new();
     for _ in 0..2 {
@@ -163,13 +162,45 @@ async fn connections_beyond_a_limit_are_reset() {
     }
     assert_eq!(first.tried(target).await, "reset");
     assert!(first.denied().ends_with("limit: 2 open connections"), "{}", first.denied());
-    // Another sandbox has what is left of the service's.
-    let mut stream = second.connect(target).await;
-    ping(&mut stream, "a").await;
-    assert_eq!(second.tried(target).await, "reset");
-    let denied = second.denied();
-    assert!(denied.ends_with("limit: open connections of the service"), "{denied}");
     drop(kept);
     first.settled().await;
     ping(&mut first.connect(target).await, "a").await;
+}
+
+#[tokio::test]
+async fn however_many_sandboxes_somebody_has_others_find_a_place() {
+    let limits = crate::Limits { connections_total: 6, ..Default::default() };
+    let first = World::with("open", UplinkOptions { limits, ..Default::default() });
+    let uplink = Arc::clone(&first.gate.state().uplink);
+    let target = echo().await;
+    let mut kept = Vec::new();
+    // How many connections it gets, and why no further one.
+    let mut take = async |world: &World| {
+        let before = kept.len();
+        loop {
+            // The reset may come at any moment.
+            let Ok(mut stream) = world.try_connect(target).await else { break };
+            let _reset = stream.write_all(b"a").await;
+            match within(stream.read_u8()).await {
+                Ok(_) => kept.push(stream),
+                Err(_) => break,
+            }
+        }
+        let denied = world.denied();
+        let why = denied.rsplit_once("limit: ").expect("a limit").1.to_owned();
+        (kept.len() - before, why)
+    };
+    let share = "this account's share of the service's open connections".to_owned();
+    assert_eq!(take(&first).await, (3, share.clone()));
+    let second = World::of(&uplink, "open");
+    assert_eq!(take(&second).await, (0, share.clone()), "another sandbox of the same owner");
+    let other = World::owned(&uplink, "another", "open");
+    assert_eq!(take(&other).await, (2, share));
+    let third = World::owned(&uplink, "a third", "open");
+    assert_eq!(take(&third).await, (1, "open connections of the service".to_owned()));
+    drop(kept);
+    for world in [&first, &second, &other, &third] {
+        world.settled().await;
+    }
+    ping(&mut second.connect(target).await, "a").await;
 }

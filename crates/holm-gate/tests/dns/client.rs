@@ -50,13 +50,23 @@ impl World {
         Self::at(policy, upstreams.iter().map(|upstream| upstream.address).collect())
     }
 
+    /// One of a service that denies something to everybody.
+    pub fn denying(deny: &str, policy: &str, upstreams: &[&Upstream]) -> Self {
+        let resolvers = Some(upstreams.iter().map(|upstream| upstream.address).collect());
+        let deny = vec![deny.parse().expect("a rule")];
+        Self::with(policy, UplinkOptions { deny, resolvers, ..UplinkOptions::default() })
+    }
+
     pub fn at(policy: &str, servers: Vec<SocketAddr>) -> Self {
-        let options = UplinkOptions { resolvers: Some(servers), ..UplinkOptions::default() };
+        Self::with(policy, UplinkOptions { resolvers: Some(servers), ..UplinkOptions::default() })
+    }
+
+    fn with(policy: &str, options: UplinkOptions) -> Self {
         let uplink = Uplink::new(options).expect("an uplink");
         let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
         let address = socket.local_addr().expect("an address");
         let sockets = Sockets { tcp: Vec::new(), dns: vec![OwnedFd::from(socket)] };
-        let gate = Gate::start(&uplink, sockets, policies(policy)).expect("a gate");
+        let gate = Gate::start(&uplink, "somebody", sockets, policies(policy)).expect("a gate");
         Self { gate, address, _uplink: uplink }
     }
 

@@ -161,9 +161,31 @@ async fn addresses_that_the_gate_would_refuse_are_not_told() {
             let denials = world.gate.denials();
             let last = denials.last().expect("a denial");
             assert_eq!(last.name.as_deref(), Some(name));
-            assert!(last.address.is_some(), "{name}");
+            assert!(last.rule.starts_with("always refused: "), "{name}: {}", last.rule);
+            // Which address of which network it is, nobody inside is told, and no log says.
+            assert_eq!(last.address, None, "{name}");
+            for part in ["192.168", "fd00", "169.254", "a9fe", "127.0"] {
+                assert!(!reply.says(part) && !last.rule.contains(part), "{name}: {reply:?}");
+            }
         }
         assert_eq!(world.ask("mixed.example", A).await.addresses(), [ip("203.0.113.5")]);
+    }
+}
+
+/// Of what a policy of their own refuses they may know which address it is; of what the service does,
+/// not.
+#[tokio::test]
+async fn an_address_that_a_policy_refuses_is_said_to_whom_the_policy_is_of() {
+    let upstream = Upstream::start(world).await;
+    let own = World::new("open;deny:203.0.113.0/24", &[&upstream]);
+    let service = World::denying("203.0.113.0/24", "open", &[&upstream]);
+    for (world, address) in [(own, Some(ip("203.0.113.1"))), (service, None)] {
+        let reply = world.ask("www.example", A).await;
+        assert_eq!((reply.rcode, reply.records.len()), (0, 0));
+        assert!(reply.says("deny 203.0.113.0/24"), "{reply:?}");
+        assert_eq!(reply.says("203.0.113.1"), address.is_some(), "{reply:?}");
+        let denials = world.gate.denials();
+        assert_eq!(denials.last().expect("a denial").address, address);
     }
 }
 

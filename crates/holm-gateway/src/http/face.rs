@@ -1,5 +1,6 @@
 //! What answers requests below some paths.
 
+use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -32,6 +33,11 @@ pub trait Face: Send + Sync {
 
     /// True for the paths that are this face's.
     fn serves(&self, path: &str) -> bool;
+
+    /// Such a path as it may be in a log.
+    fn shown<'a>(&self, path: &'a str) -> Cow<'a, str> {
+        path.into()
+    }
 
     /// Whether its requests are traced; not those of programs that only watch.
     fn is_traced(&self) -> bool {

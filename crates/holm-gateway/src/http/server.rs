@@ -247,7 +247,8 @@ impl Shared {
         if let Some(span) = &busy.span {
             span.answered(status);
         }
-        self.options.requests.add(face.map_or("none", |face| face.name()), status);
+        let path = face.as_ref().map_or((&*path).into(), |face| face.shown(&path));
+        self.options.requests.add(face.as_ref().map_or("none", |face| face.name()), status);
         let request_id = &id.0;
         let elapsed_us = since.elapsed().as_micros();
         tracing::debug!(%request_id, %method, %path, status, elapsed_us, "answered");

@@ -1,5 +1,6 @@
 //! The way of a request: door, path, key, answer; and the way down.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -202,7 +203,7 @@ impl RestFace {
             allow.push(endpoint.method.as_str());
         }
         Err(match allow.is_empty() {
-            true => Failure::unknown_path(path),
+            true => Failure::unknown_path(&secrets::shown(path)),
             false => Failure::method(allow.join(", ")),
         })
     }
@@ -215,6 +216,10 @@ impl Face for RestFace {
 
     fn serves(&self, path: &str) -> bool {
         path == "/v1" || path.starts_with("/v1/")
+    }
+
+    fn shown<'a>(&self, path: &'a str) -> Cow<'a, str> {
+        secrets::shown(path)
     }
 
     fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answering {

@@ -178,6 +178,8 @@ impl Input for Nothing {
 pub trait Object: DeserializeOwned + JsonSchema + Send + 'static {
     /// True where everything in it has a default, so that it may be left out.
     const OPTIONAL: bool = false;
+    /// True where something in it must not be repeated, not even where it is wrong.
+    const SECRET: bool = false;
 }
 
 /// An [`Object`] as a body.
@@ -206,13 +208,34 @@ fn object<T: Object>(head: &Parts, body: &Bytes) -> Result<T, Failure> {
         Some(b'{') => return Err(Failure::media_type("application/json")),
         Some(_) => return Err(Failure::invalid("the body must be a JSON object")),
     };
-    read(|| {
+    let reading = || {
         let mut reader = serde_json::Deserializer::from_slice(body);
         let value = serde_path_to_error::deserialize(&mut reader)?;
         let ended = reader.end();
         ended.map_err(|error| serde_path_to_error::Error::new(empty_path(), error))?;
         Ok(value)
-    })
+    };
+    if T::SECRET { reading().map_err(unsaid::<T>) } else { read(reading) }
+}
+
+/// An error with nothing in it of what was read: the field where it is one of ours, and what belongs
+/// there.
+fn unsaid<T: Object>(error: serde_path_to_error::Error<serde_json::Error>) -> Failure {
+    let (path, error) = (error.path().to_string(), error.into_inner());
+    let known = schema::properties::<T>(&mut schema::of_requests()).0;
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let field = path.split(|letter| !is_word(letter)).next().unwrap_or_default();
+    let place = if known.contains_key(field) { format!("`{field}`: ") } else { String::new() };
+    let said = error.to_string();
+    let said = match (said.rsplit_once(", expected "), error.is_data()) {
+        (Some((_, expected)), _) => format!("expected {expected}"),
+        // Names of ours are in these, and nothing else.
+        (None, false) => said,
+        (None, true) if said.starts_with("missing field `") => said,
+        (None, true) => "it is wrong, or there twice".to_owned(),
+    };
+    let said = said.split(" at line ").next().unwrap_or(&said);
+    Failure::invalid(shorten(&format!("{place}{said}")))
 }
 
 fn empty_path() -> serde_path_to_error::Path {

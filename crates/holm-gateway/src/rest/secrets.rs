@@ -1,6 +1,8 @@
 //! Secrets of an account, which its sandboxes can use and not read.
 
-use holm_engine::{ErrorKind, KeyScope, NewSecret, SecretText, SecretView};
+use std::borrow::Cow;
+
+use holm_engine::{ErrorKind, KeyScope, NewSecret, SecretText, SecretView, is_secret_name};
 use hyper::Method;
 use schemars::{JsonSchema, json_schema};
 use serde::{Deserialize, Serialize};
@@ -58,7 +60,9 @@ impl std::fmt::Debug for SecretPut {
     }
 }
 
-impl Object for SecretPut {}
+impl Object for SecretPut {
+    const SECRET: bool = true;
+}
 
 /// A secret, without its value.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -104,6 +108,19 @@ impl From<SecretView> for SecretShown {
             created_at: time(view.created_at),
             updated_at: time(view.updated_at),
         }
+    }
+}
+
+/// A path as it may be in a log or an answer: without what is in the place of a secret's name and is
+/// none, since that may be a value.
+pub(super) fn shown(path: &str) -> Cow<'_, str> {
+    const NEAR: &str = "/v1/secret";
+    let is_near = path.get(..NEAR.len()).is_some_and(|start| start.eq_ignore_ascii_case(NEAR));
+    let name = path.strip_prefix(PATH).map(|rest| rest.strip_prefix('/').unwrap_or(rest));
+    match name {
+        Some(name) if name.is_empty() || is_secret_name(name) => path.into(),
+        _ if is_near => format!("{PATH}/…").into(),
+        _ => path.into(),
     }
 }
 
@@ -167,4 +184,27 @@ async fn delete(
 ) -> Result<Answer<SecretDeleted>, Failure> {
     call.engine.secret_delete(&call.id.0).await?;
     Ok(Answer(SecretDeleted { name: call.id.0 }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_name_is_not_shown() {
+        for plain in
+            ["/v1/secrets", "/v1/secrets/", "/v1/secrets/TOKEN", "/v1/usage", "/v1", "/v1/é"]
+        {
+            assert_eq!(shown(plain), plain);
+        }
+        for hidden in [
+            "/v1/secrets/a-b",
+            "/v1/secrets/a/b",
+            "/v1/secret/a",
+            "/v1/Secrets/A",
+            "/v1/secrets//a",
+        ] {
+            assert_eq!(shown(hidden), "/v1/secrets/…", "{hidden}");
+        }
+    }
 }

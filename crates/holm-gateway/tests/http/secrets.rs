@@ -1,9 +1,10 @@
-//! Keys in what a server writes down: nothing of one is in its log, at the level that says most, nor
-//! in any answer, whatever becomes of the request.
+//! Keys and values of secrets in what a server writes down: nothing of one is in its log, at the level
+//! that says most, nor in any answer, whatever becomes of the request.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
+use holm_engine::{PageQuery, Sealer};
 use holm_gateway::mcp::Server;
 use serde_json::{Value, json};
 
@@ -24,15 +25,92 @@ impl Write for Log {
     }
 }
 
-#[test]
-fn case_71_no_key_is_in_the_log_or_an_answer_whatever_happens() {
+/// Everything that is logged by this thread until the guard goes.
+fn logged() -> (Log, tracing::subscriber::DefaultGuard) {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
         .with_writer(move || writer.clone())
         .finish();
-    let _logging = tracing::subscriber::set_default(subscriber);
+    (log, tracing::subscriber::set_default(subscriber))
+}
+
+/// Somebody swaps name and value, or puts the value where something else belongs.
+#[test]
+fn a_value_in_a_wrong_place_is_repeated_nowhere() {
+    const VALUE: &str = "sk-4711-x-marker-x";
+    const NUMBER: u64 = 471_147_114_711;
+    let (log, _logging) = logged();
+    run(async {
+        let site = Site::with(|setup| {
+            setup.rebuild(|settings| {
+                settings.sealer = Some(Sealer::new(&[[1; 32]]).expect("a sealer"));
+            });
+            with_keys(setup);
+        })
+        .await;
+        let (_, key) = site.key().await;
+        let hosts = json!(["api.example.com"]);
+        let put = async |path: &str, body: Value| site.rest("PUT", path, &key, body).await;
+        let right = "/v1/secrets/TOKEN";
+        let mut replies = Vec::new();
+        for path in [
+            format!("/v1/secrets/{VALUE}"),
+            format!("/v1/secrets/{VALUE}/more"),
+            format!("/v1/secret/{VALUE}"),
+            format!("/v1/secrets/{NUMBER}"),
+        ] {
+            replies.push(put(&path, json!({"value": "TOKEN", "hosts": hosts})).await);
+            replies.push(site.rest("DELETE", &path, &key, Value::Null).await);
+        }
+        let mut named = json!({"value": "a", "hosts": hosts});
+        named[VALUE] = json!(1);
+        for body in [
+            json!({"value": NUMBER, "hosts": hosts}),
+            json!({"value": [VALUE], "hosts": hosts}),
+            json!({"value": {VALUE: VALUE}, "hosts": hosts}),
+            json!({"value": "a", "hosts": VALUE}),
+            json!({"value": "a", "hosts": [NUMBER]}),
+            json!({"value": "a", "hosts": hosts, "allow_plaintext": VALUE}),
+            named,
+        ] {
+            replies.push(put(right, body).await);
+        }
+        let create = json!({"secrets": [VALUE]});
+        replies.push(site.rest("POST", "/v1/sandboxes", &key, create).await);
+        for reply in &replies {
+            assert!(reply.status >= 400, "{reply:?}");
+        }
+        let wrong = put(right, json!({"value": NUMBER, "hosts": hosts})).await;
+        let text = String::from_utf8_lossy(&wrong.body);
+        assert!(text.contains("`value`: expected a string"), "{text}");
+        let missing = put(right, json!({"hosts": hosts})).await;
+        let text = String::from_utf8_lossy(&missing.body);
+        assert!(text.contains("missing field `value`"), "{text}");
+        let good = put(right, json!({"value": VALUE, "hosts": hosts})).await;
+        assert_eq!(good.status, 200, "{good:?}");
+        replies.extend([wrong, missing, good]);
+        let audited = async || site.engine.audit_list(None, PageQuery::first(100)).await;
+        let mut events = audited().await.expect("events").items;
+        while !events.iter().any(|event| event.target.as_deref() == Some("TOKEN")) {
+            tokio::task::yield_now().await;
+            events = audited().await.expect("events").items;
+        }
+        let texts = replies.iter().map(|reply| String::from_utf8_lossy(&reply.body).into_owned());
+        let log = String::from_utf8_lossy(&log.0.lock().expect("no panic inside")).into_owned();
+        assert!(log.contains("a request failed"), "{log}");
+        for text in texts.chain([log, format!("{events:?}")]) {
+            for part in [VALUE, &NUMBER.to_string()] {
+                assert!(!text.contains(part), "{text}");
+            }
+        }
+    });
+}
+
+#[test]
+fn case_71_no_key_is_in_the_log_or_an_answer_whatever_happens() {
+    let (log, _logging) = logged();
     run(async {
         let site = Site::with(|setup| {
             with_keys(setup);

@@ -1,5 +1,6 @@
 //! What makes an engine a service: its data directory, its database, its first account and key.
 
+mod acme;
 mod admin;
 mod database;
 mod first_key;
@@ -7,6 +8,7 @@ mod place;
 mod traces;
 mod webhooks;
 
+pub use acme::{Acme, AcmeSettings};
 pub use admin::{
     AccountChange, AccountView, Admin, KeyView, NewAccount, NewKey, SecretView, administer,
 };

@@ -8,6 +8,7 @@
 //! | `seal-key` | what secrets of accounts are sealed with; without it none can be used any more |
 //! | `gate-ca.pem` | the authority with which the egress gate speaks for hosts of secrets |
 //! | `gate-ca.crt` | its certificate, which sandboxes trust |
+//! | `acme-account.json`, `acme-preview.json` | account and certificate of previews, where an authority gives one |
 //! | `holm.db` | the database, unless it is a PostgreSQL server |
 //! | `first-key` | the key that the first start made |
 
@@ -68,6 +69,12 @@ impl Place {
     #[must_use]
     pub fn first_key(&self) -> PathBuf {
         self.dir.join("first-key")
+    }
+
+    /// The directory itself.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// Whether the secret of the API keys is there already.

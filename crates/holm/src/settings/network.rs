@@ -30,6 +30,8 @@ pub(super) fn uplink(
         })?,
         resolvers: resolvers(layers)?,
         limits,
+        // As many as there are accounts.
+        has_one_owner: false,
         ..of_host(environment)?
     })
 }
@@ -42,7 +44,7 @@ pub(super) fn of_host(environment: &Environment) -> Result<UplinkOptions, Failur
     };
     let proxy = Proxy::from_env(variable).map_err(|error| Failure::new(error.to_string()))?;
     let trust = environment.get(env_vars::SSL_CERT_FILE).map(|(_, path)| path.into());
-    Ok(UplinkOptions { proxy, trust, ..UplinkOptions::default() })
+    Ok(UplinkOptions { proxy, trust, has_one_owner: true, ..UplinkOptions::default() })
 }
 
 /// What sandboxes may reach whose creators say nothing.

@@ -4,12 +4,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use holm_client::Url;
+use holm_client::acme::Authority;
 use holm_gateway::preview::Domain;
 use holm_gateway::preview::site::Base;
 
 use super::layers::{Layers, wrong};
-use super::{limits, table};
+use super::{limits, remote, table};
+use crate::env_vars::Environment;
 use crate::exit::Failure;
+use crate::service::AcmeSettings;
 
 /// Where previews are, and for how long visitors may look.
 #[derive(Debug)]
@@ -20,13 +23,19 @@ pub struct PreviewSettings {
     pub listen: Option<SocketAddr>,
     /// Where they are to visitors, where something is in front.
     pub public: Option<Base>,
+    /// Who gives their certificate, if anybody does.
+    pub acme: Option<AcmeSettings>,
     /// How long a link waits to be opened.
     pub link_life: Duration,
     /// How long a visitor may look.
     pub access_life: Duration,
 }
 
-pub(super) fn previews(layers: &Layers<'_>) -> Result<PreviewSettings, Failure> {
+pub(super) fn previews(
+    layers: &Layers<'_>,
+    environment: &Environment,
+    has_certificate: bool,
+) -> Result<PreviewSettings, Failure> {
     let (domain_from, domain) = layers.text(&table::PREVIEW_DOMAIN)?;
     let (listen_from, listen) = layers.text(&table::PREVIEW_LISTEN)?;
     let (public_from, public) = layers.text(&table::PREVIEW_PUBLIC_URL)?;
@@ -59,13 +68,58 @@ pub(super) fn previews(layers: &Layers<'_>) -> Result<PreviewSettings, Failure> 
             (domain, public.map(|(_, base)| base))
         }
     };
+    let acme = acme(layers, environment, &domain)?;
+    if acme.is_some() && listen.is_none() && !has_certificate {
+        let (acme, own) = (table::ACME_DIRECTORY.key, table::TLS_CERTIFICATE.key);
+        return Err(Failure::usage(format!(
+            "{acme} is for previews alone, and the API at the same address has no certificate"
+        ))
+        .hint(format!("set {own} as well, or {}", table::PREVIEW_LISTEN.key)));
+    }
     Ok(PreviewSettings {
         domain,
+        acme,
         listen,
         public,
         link_life: limits::duration(layers, &table::PREVIEW_LINK_LIFE)?,
         access_life: limits::duration(layers, &table::PREVIEW_ACCESS_LIFE)?,
     })
+}
+
+fn acme(
+    layers: &Layers<'_>,
+    environment: &Environment,
+    domain: &Domain,
+) -> Result<Option<AcmeSettings>, Failure> {
+    let (from, directory) = layers.text(&table::ACME_DIRECTORY)?;
+    let (_, contact) = layers.text(&table::ACME_CONTACT)?;
+    let (hook_from, hook) = layers.text(&table::ACME_HOOK)?;
+    if directory.is_empty() {
+        return Ok(None);
+    }
+    let url = Url::parse(&directory).ok().filter(Authority::may_be_at);
+    let url = url.ok_or_else(|| {
+        let what = "the URL of a directory, such as https://acme.example.com/directory";
+        wrong(&table::ACME_DIRECTORY, &from, what, &directory)
+    })?;
+    if !domain.to_string().contains('.') {
+        let key = table::PREVIEW_DOMAIN.key;
+        return Err(Failure::usage(format!("no authority gives a certificate for `*.{domain}`"))
+            .hint(format!("set {key} to a domain of yours, such as preview.example.com")));
+    }
+    let hook = std::path::PathBuf::from(hook);
+    if !hook.is_absolute() {
+        let what = "the absolute path of a program";
+        return Err(wrong(&table::ACME_HOOK, &hook_from, what, &hook.display().to_string()));
+    }
+    let contact = match contact.as_str() {
+        "" => None,
+        text if text.contains(':') => Some(text.to_owned()),
+        text => Some(format!("mailto:{text}")),
+    };
+    let (roots, proxies) = (remote::roots(environment), remote::proxies(environment)?);
+    let authority = Authority { directory: url, contact, roots, proxies };
+    Ok(Some(AcmeSettings { authority, hook }))
 }
 
 /// The domain, scheme and port of a URL that has nothing else.

@@ -123,7 +123,7 @@ impl ServeSettings {
         let keyless_rate =
             limits::rate(&layers, &table::KEYLESS_RATE, 60.0, &table::KEYLESS_BURST)?;
         let engine = limits::engine(&layers)?;
-        let previews = previews::previews(&layers)?;
+        let previews = previews::previews(&layers, environment, tls.is_some())?;
         let uplink = network::uplink(&layers, environment)?;
         let webhooks = webhooks::webhooks(&layers, environment)?;
         let traces = traces::traces(&layers, environment)?;

@@ -180,6 +180,13 @@ settings! {
         waits to be opened; it opens once.");
     PREVIEW_ACCESS_LIFE = setting("previews.access_life", "24h", "How long a visitor may look at a \
         private preview after that, and how long the token of a program works.");
+    ACME_DIRECTORY = setting("previews.acme.directory", "", "Directory of an authority that gives \
+        a certificate for previews by ACME, such as `https://acme.example.com/directory`; nobody is \
+        asked where it is empty. To set it is to agree to that authority's terms.");
+    ACME_CONTACT = setting("previews.acme.contact", "", "Address of a person, or `mailto:` and an \
+        address, that the authority may write to.");
+    ACME_HOOK = setting("previews.acme.hook", "", "Program that puts a record into DNS and takes it \
+        away: it is run as `HOOK present NAME VALUE` and `HOOK cleanup NAME VALUE`.");
     WEBHOOK_URLS = setting("webhooks.urls", "", "Who is told what happens to sandboxes and \
         balances; a list of URLs.").env(env_vars::WEBHOOK_URLS).shown(Shown::Never);
     WEBHOOK_SECRETS = setting("webhooks.secrets", "", "What signs the messages: `whsec_` and 24 \

@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod acme;
 mod admin;
 mod ending;
 mod environment;

@@ -85,7 +85,7 @@ impl World {
             ..UplinkOptions::default()
         };
         let uplink = Uplink::new(options).expect("an uplink");
-        let state = Arc::new(State::new(uplink, Origin::Kernel, &Policies::default()));
+        let state = Arc::new(State::new(uplink, "somebody", Origin::Kernel, &Policies::default()));
         state.injections.set(vec![injection(plain)]).expect("set");
         Self { state, host, ca, directory }
     }

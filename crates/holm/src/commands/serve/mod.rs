@@ -2,6 +2,7 @@
 
 mod announce;
 mod isolation;
+mod tls;
 
 use std::io::{self, IsTerminal as _};
 use std::net::{SocketAddr, TcpListener};
@@ -9,7 +10,6 @@ use std::sync::Arc;
 
 use holm_engine::{Engine, EngineSettings, UplinkOptions};
 use holm_gateway::http::origin::Origins;
-use holm_gateway::http::tls::Tls;
 use holm_gateway::http::trace::Collect;
 use holm_gateway::http::{Access, Door, KeyAccess};
 use holm_gateway::mcp::Server;
@@ -17,7 +17,7 @@ use holm_gateway::mcp::http::sessions::SessionRules;
 use holm_gateway::preview::site::{Base, Where};
 use holm_gateway::preview::{PreviewOptions, Previews};
 use holm_gateway::site::{Site, SiteOptions};
-use holm_runtime::LinuxDriver;
+use holm_runtime::{Hook, LinuxDriver};
 use tokio::sync::oneshot;
 
 use super::host;
@@ -37,6 +37,8 @@ struct Ground {
     engine_settings: EngineSettings,
     listener: TcpListener,
     apart: Option<TcpListener>,
+    /// What runs the operator's program, where there is one.
+    hook: Option<Hook>,
 }
 
 pub(super) fn run(settings: ServeSettings) -> Result<u8, Failure> {
@@ -45,6 +47,11 @@ pub(super) fn run(settings: ServeSettings) -> Result<u8, Failure> {
     let bind = |at: SocketAddr| listen(at).map_err(|error| not_listening(at, &error));
     let listener = bind(settings.address)?;
     let apart = settings.previews.listen.map(bind).transpose()?;
+    // Before there is a thread.
+    let hook = settings.previews.acme.as_ref().map(|acme| Hook::start(&acme.hook)).transpose();
+    let hook = hook.map_err(|error| {
+        Failure::new(format!("the process that runs hooks cannot be started: {error}"))
+    })?;
     let place = Place::hold(&host::data_dir(&settings.host))?;
     let secret_is_new = !place.has_secret();
     let engine_settings = EngineSettings {
@@ -63,7 +70,7 @@ pub(super) fn run(settings: ServeSettings) -> Result<u8, Failure> {
     let driver = isolation::driver(&settings, &engine_settings)?;
     let uplink = Some(host::uplink(UplinkOptions { ca, ..settings.uplink.clone() })?);
     let engine_settings = EngineSettings { uplink, ..engine_settings };
-    let ground = Ground { place, secret_is_new, driver, engine_settings, listener, apart };
+    let ground = Ground { place, secret_is_new, driver, engine_settings, listener, apart, hook };
     host::block_on(serve(ground, settings))
 }
 
@@ -93,20 +100,14 @@ fn accepting(
 }
 
 async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
-    let Ground { place, secret_is_new, driver, engine_settings, listener, apart } = ground;
+    let Ground { place, secret_is_new, driver, engine_settings, listener, apart, hook } = ground;
     let mut signals = Signals::catch()?;
     let (address, listener) = accepting(listener, settings.address)?;
     let apart = match (apart, settings.previews.listen) {
         (Some(listener), Some(at)) => Some(accepting(listener, at)?),
         _ => None,
     };
-    let tls = settings.tls.as_ref().map(|(certificate, key)| {
-        Tls::from_files(certificate, key).map(Arc::new).map_err(|error| {
-            Failure::new(format!("no TLS with {error}"))
-                .hint("both files are PEM, and the key is that of the first certificate")
-        })
-    });
-    let tls = tls.transpose()?;
+    let certificates = tls::Certificates::new(&settings, hook, &place)?;
     let store = settings.database.open(&place).await?;
     let driver = Arc::new(driver);
     let node = engine_settings.node.to_string();
@@ -138,9 +139,11 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
         server: Server::new().progress_within(settings.keep_alive),
         traces: traces.clone().map(|traces| traces as Arc<dyn Collect>),
         previews,
-        tls,
+        tls: certificates.tls,
+        apart_tls: certificates.apart,
         ..SiteOptions::new(engine.clone(), door)
     });
+    let acme = certificates.acme.map(|acme| tokio::spawn(acme.keep()));
     let webhooks = settings.webhooks.start(&engine)?;
     warn_of(&settings.auth);
     let person = io::stdout().is_terminal();
@@ -162,6 +165,9 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
         match apart {
             Some((_, apart)) => site.serve_apart(listener, apart, stopped).await,
             None => site.serve(listener, stopped).await,
+        }
+        if let Some(acme) = acme {
+            acme.abort();
         }
         match settings.on_stop {
             OnStop::Keep => engine.leave().await,
@@ -201,9 +207,10 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
 
 fn previews(settings: &ServeSettings, engine: &Engine, at: SocketAddr) -> Arc<Previews> {
     let wanted = &settings.previews;
-    let here = match settings.tls {
-        Some(_) => Base { https: true, port: Some(at.port()).filter(|port| *port != 443) },
-        None => Base::plain(at.port()),
+    let has_tls = settings.tls.is_some() || wanted.acme.is_some();
+    let here = match has_tls {
+        true => Base { https: true, port: Some(at.port()).filter(|port| *port != 443) },
+        false => Base::plain(at.port()),
     };
     let base = wanted.public.clone().unwrap_or(here);
     let options = PreviewOptions {

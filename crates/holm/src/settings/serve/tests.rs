@@ -228,3 +228,10 @@ fn wrong_values_name_their_source() {
     let arguments = ServeArgs { service, ..ServeArgs::default() };
     assert!(resolve(arguments, &[]).unwrap_err().message.contains("there is no settings file"));
 }
+
+#[test]
+fn places_of_the_gate_are_shared_where_there_are_accounts() {
+    assert!(!resolve(ServeArgs::default(), &[]).unwrap().uplink.has_one_owner);
+    let environment = Environment::default();
+    assert!(network::of_host(&environment).unwrap().has_one_owner);
+}
