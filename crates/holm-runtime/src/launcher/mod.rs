@@ -10,6 +10,7 @@ mod host;
 mod janitor;
 mod keeper;
 mod namer;
+mod packer;
 mod slot;
 mod start;
 mod undo;
@@ -246,6 +247,7 @@ impl<'a> Launcher<'a> {
             }
             Request::Gate { seq, id } => self.make_sockets(binder::Errand::Gate, seq, &id),
             Request::Ports { seq, id } => self.make_sockets(binder::Errand::Ports, seq, &id),
+            Request::Pack { seq, id } => self.pack(seq, &id),
             Request::Shutdown { seq } => {
                 self.shutdown.push(seq);
                 self.end_all();
@@ -315,6 +317,7 @@ impl<'a> Launcher<'a> {
             }
             self.note_named(pid, status);
             self.note_bound(pid);
+            self.note_packed(pid);
             self.note_death(pid, status);
         }
     }
