@@ -5,6 +5,7 @@
 //! | [`template`], [`id`] | what a template is, and digests |
 //! | [`library`] | templates and layers on disk: held, removed, pruned |
 //! | [`import`] | where they come from: layouts, archives, root file systems |
+//! | [`written`] | layers of what a sandbox has written |
 //! | [`unpack`] | one layer, unpacked in a confined worker |
 //! | [`tar`] | archives |
 //!
@@ -19,9 +20,11 @@ pub mod library;
 mod tar;
 pub mod template;
 pub mod unpack;
+mod written;
 
 pub use error::{Result, TemplateError, TemplateErrorKind};
 pub use id::{Digest, LayerId};
-pub use library::{Held, Library, Pruned};
+pub use library::{Held, Library, NewSnapshot, Pruned, Written};
 pub use template::{Template, TemplateConfig};
 pub use unpack::Limits;
+pub use written::unreadable;

@@ -42,7 +42,12 @@ impl Library {
         if template::check_name(name).is_err() {
             return Ok(None);
         }
-        let path = self.template_path(name);
+        self.hold_record(name, name)
+    }
+
+    /// The same of what is recorded in a file, and is called `name`.
+    pub(super) fn hold_record(&self, file: &str, name: &str) -> Result<Option<Held>> {
+        let path = self.template_path(file);
         loop {
             let record = match File::open(&path) {
                 Ok(record) => record,

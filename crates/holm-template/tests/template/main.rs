@@ -13,6 +13,7 @@ mod library;
 mod packing;
 mod place;
 mod tar;
+mod written;
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -20,6 +21,7 @@ fn main() {
         Some("__confined") => holm_template::unpack::main(),
         Some("import-child") => crash::import_child(&mut args),
         Some("hold-child") => library::hold_child(&mut args),
+        Some("write-child") => written::write_child(&mut args),
         Some("full-child") => crash::full_child(&mut args),
         Some("mode-child") => {
             let mode = args.next().unwrap_or_default();
@@ -33,6 +35,14 @@ fn main() {
 
 /// All tests.
 fn tests() -> Vec<harness::Test> {
-    [archives::TESTS, crash::TESTS, hostile::TESTS, layers::TESTS, library::TESTS, packing::TESTS]
-        .concat()
+    [
+        archives::TESTS,
+        crash::TESTS,
+        hostile::TESTS,
+        layers::TESTS,
+        library::TESTS,
+        packing::TESTS,
+        written::TESTS,
+    ]
+    .concat()
 }
