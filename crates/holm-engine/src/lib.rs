@@ -56,6 +56,7 @@ mod settings;
 mod shares;
 mod signal;
 mod size;
+mod snapshot;
 mod start;
 mod steps;
 mod store_error;
@@ -95,18 +96,19 @@ pub use secret::{NewSecret, SecretView};
 pub use settings::EngineSettings;
 pub use shares::{Places, Shares};
 pub use size::{Chosen, HostCapacity, Sizes};
+pub use snapshot::{GivenUp, MAX_FORKS, NewSnapshot, Written};
 #[doc(hidden)]
 pub use steps::create_steps;
 pub use template::{
-    HeldTemplate, SharedLibrary, Template, TemplateConfig, TemplateLibrary, TemplateView,
+    HeldTemplate, SharedLibrary, Standing, Template, TemplateConfig, TemplateLibrary, TemplateView,
 };
 pub use text::whole_text;
 pub use transfer::{Download, Upload};
 pub use view::{
     Background, BackgroundCommand, BackgroundState, CodeResult, Command, CommandResult,
-    CreateSandbox, Destroyed, FileContent, FileEntry, FileList, FileWritten, GetCommand, Limits,
-    ListSandboxes, NetworkState, NetworkView, Output, OutputPart, RunCode, RunCommand, SandboxView,
-    ServiceInfo, UsageNow, UsageReport, UsageRow,
+    CreateSandbox, Destroyed, FileContent, FileEntry, FileList, FileWritten, ForkSandbox,
+    GetCommand, Limits, ListSandboxes, NetworkState, NetworkView, Output, OutputPart, RunCode,
+    RunCommand, SandboxView, ServiceInfo, SnapshotView, UsageNow, UsageReport, UsageRow,
 };
 pub use webhook::{Deliver, Delivered, Message, WebhookRules, Webhooks};
 

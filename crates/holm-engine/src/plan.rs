@@ -175,7 +175,7 @@ mod tests {
         let settings = EngineSettings { host, ..EngineSettings::default() };
         let caller = Caller::local();
         let account = Account::new(caller.account, "local");
-        let base = Base { name: "host".to_owned(), held: None };
+        let base = Base::host("host".to_owned());
         let picked = Picked::default();
         match (Plan::new(&settings, &caller, &account, None, &picked, &base, request), want) {
             (Ok(plan), Ok("")) => {

@@ -14,7 +14,7 @@ use super::failure::Failure;
 use super::over::Over;
 use super::{
     accounts, audit, commands, exec, files, keys, network, openapi, ports, raw, sandboxes, secrets,
-    service, templates, tunnel,
+    service, snapshots, templates, tunnel,
 };
 use crate::http::access::Refused;
 use crate::http::body::Intake;
@@ -79,6 +79,7 @@ pub fn endpoints() -> Vec<Endpoint> {
         tunnel::endpoints(),
         secrets::endpoints(),
         templates::endpoints(),
+        snapshots::endpoints(),
         service::endpoints(),
         accounts::endpoints(),
         keys::endpoints(),

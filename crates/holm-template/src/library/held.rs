@@ -20,6 +20,14 @@ pub struct Held {
 }
 
 impl Held {
+    /// One that was just recorded, with everything that holds it.
+    pub(super) fn recorded(template: Template, record: File, locks: Vec<LayerLock>) -> Self {
+        let layers = template.layers.clone();
+        Self { template: Some(template), layers, _record: Some(record), _locks: locks }
+    }
+}
+
+impl Held {
     /// The template, where one was held by its name.
     #[must_use]
     pub fn template(&self) -> Option<&Template> {

@@ -173,19 +173,22 @@ impl Library {
         _locks: &[LayerLock],
     ) -> Result<()> {
         match self.write_record(template, &template.name, replace) {
-            Ok(false) => Err(exists(&template.name)),
+            Ok(None) => Err(exists(&template.name)),
             other => other.map(drop),
         }
     }
 
-    /// Records it in a file. False when there is one.
-    fn write_record(&self, template: &Template, file: &str, replace: bool) -> Result<bool> {
+    /// Records it in a file, which the answer holds. None when there is one.
+    fn write_record(&self, template: &Template, file: &str, replace: bool) -> Result<Option<File>> {
         let text = serde_json::to_vec_pretty(template)
             .map_err(|error| TemplateError::internal(format!("write a template: {error}")))?;
         let draft = Draft::make(self)?;
         let path = draft.path().join("template");
         fs::write(&path, text).tried("write a template")?;
-        File::open(&path).and_then(|file| file.sync_all()).tried("write a template")?;
+        let record = File::open(&path).tried("write a template")?;
+        record.sync_all().tried("write a template")?;
+        // Before anybody can find it.
+        flock(&record, FlockOperation::NonBlockingLockShared).tried("lock a template")?;
         let to = self.template_path(file);
         let flags = if replace {
             rustix::fs::RenameFlags::empty()
@@ -194,11 +197,11 @@ impl Library {
         };
         let cwd = rustix::fs::CWD;
         match rustix::fs::renameat_with(cwd, &path, cwd, &to, flags) {
-            Err(Errno::EXIST) => return Ok(false),
+            Err(Errno::EXIST) => return Ok(None),
             other => other.tried("record a template")?,
         }
         sync_dir(&self.images.join("templates"));
-        Ok(true)
+        Ok(Some(record))
     }
 
     /// Refuses a name that is taken, before any work is done for it.

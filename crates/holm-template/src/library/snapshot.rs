@@ -68,15 +68,16 @@ impl NewSnapshot {
 }
 
 impl Library {
-    /// Records a snapshot on top of `written`, for good. False when its owner has one of that name.
+    /// Records a snapshot on top of `written`, for good, and holds it. None when its owner has one of that
+    /// name.
     ///
     /// # Errors
     /// When a layer below is not there any more, or it cannot be recorded.
     pub fn snapshot_record(
         &self,
         snapshot: &NewSnapshot,
-        written: &Written,
-    ) -> Result<Option<Template>> {
+        written: Written,
+    ) -> Result<Option<Held>> {
         snapshot.check()?;
         let file = file(&snapshot.owner, &snapshot.name)?;
         let mut locks = Vec::new();
@@ -99,8 +100,13 @@ impl Library {
             written: Some(written.bytes()),
         };
         // Renamed into its place, while all of its layers are held.
-        let recorded = self.write_record(&template, &file, false)?;
-        Ok(recorded.then_some(template))
+        let Some(record) = self.write_record(&template, &file, false)? else {
+            drop(locks);
+            self.discard(written)?;
+            return Ok(None);
+        };
+        locks.push(written.lock);
+        Ok(Some(Held::recorded(template, record, locks)))
     }
 
     /// Those of one owner, by name, without those that are not to be seen.

@@ -175,17 +175,24 @@ pub fn write_child(args: &mut dyn Iterator<Item = String>) -> i32 {
     let library = Library::open(Path::new(&args.next().unwrap())).unwrap();
     let stream = std::io::stdin().by_ref().lock();
     let written = library.write_layer(stream, |_| Ok(()), Limits::default()).unwrap();
-    library.snapshot_record(&snapshot("acc", "killed"), &written).unwrap();
+    library.snapshot_record(&snapshot("acc", "killed"), written).unwrap();
     0
 }
 
 fn snapshots() {
     let place = Place::new();
     let library = &place.library;
-    let written = write(library, &Tar::default().file("f", "1").done(), Limits::default()).unwrap();
-    let one = library.snapshot_record(&snapshot("acc_a", "one"), &written).unwrap().unwrap();
-    assert_eq!(library.snapshot_record(&snapshot("acc_a", "one"), &written).unwrap(), None);
-    library.snapshot_record(&snapshot("acc_b", "one"), &written).unwrap().unwrap();
+    let layer = |text: &str| {
+        write(library, &Tar::default().file("f", text).done(), Limits::default()).unwrap()
+    };
+    let record = |wanted: &NewSnapshot, text: &str| {
+        let held = library.snapshot_record(wanted, layer(text)).unwrap();
+        held.map(|held| held.template().unwrap().clone())
+    };
+    let one = record(&snapshot("acc_a", "one"), "1").unwrap();
+    assert_eq!(record(&snapshot("acc_a", "one"), "3"), None);
+    assert_eq!(place.names("layers").len(), 1, "what became of no snapshot is gone");
+    record(&snapshot("acc_b", "one"), "1").unwrap();
     assert_eq!(library.snapshots("acc_a").unwrap(), std::slice::from_ref(&one));
     assert_eq!(library.snapshots("acc_c").unwrap(), []);
     // Nobody's template.
@@ -195,11 +202,9 @@ fn snapshots() {
     assert!(library.snapshot_hold("acc_c", "one").unwrap().is_none());
     assert!(!library.snapshot_remove("acc_c", "one").unwrap());
     // On top of another one, of which then the layers stay.
-    let more = write(library, &Tar::default().file("f", "2").done(), Limits::default()).unwrap();
     let above = NewSnapshot { layers: one.layers.clone(), ..snapshot("acc_a", "two") };
-    let two = library.snapshot_record(&above, &more).unwrap().unwrap();
-    assert_eq!(two.layers, [written.id().clone(), more.id().clone()]);
-    drop((written, more));
+    let two = record(&above, "2").unwrap();
+    assert_eq!((two.layers.len(), &two.layers[0]), (2, &one.layers[0]));
     assert_eq!(library.prune().unwrap().layers, 0);
     let held = library.snapshot_hold("acc_a", "one").unwrap().unwrap();
     let error = library.snapshot_remove("acc_a", "one").unwrap_err();
@@ -217,13 +222,15 @@ fn snapshots() {
 fn hidden() {
     let place = Place::new();
     let library = &place.library;
-    let written = write(library, &Tar::default().file("f", "1").done(), Limits::default()).unwrap();
+    let mut held = Vec::new();
     for (owner, name) in [("acc_a", ".fork"), ("acc_b", ".fork"), ("acc_a", "seen")] {
-        library.snapshot_record(&snapshot(owner, name), &written).unwrap().unwrap();
+        let layer = Tar::default().file("f", "1").done();
+        let layer = write(library, &layer, Limits::default()).unwrap();
+        held.push(library.snapshot_record(&snapshot(owner, name), layer).unwrap().unwrap());
     }
-    drop(written);
     assert_eq!(library.snapshots("acc_a").unwrap().len(), 1);
-    let held = library.snapshot_hold("acc_b", ".fork").unwrap().unwrap();
+    assert_eq!(library.snapshot_sweep(None).unwrap(), 0, "from its first moment it is held");
+    drop((held.remove(2), held.remove(0)));
     assert_eq!(library.snapshot_sweep(Some("acc_a")).unwrap(), 1);
     assert_eq!(library.snapshot_sweep(None).unwrap(), 0);
     drop(held);
