@@ -99,7 +99,7 @@ fn files_come_back_as_they_were(home: &Home) {
     for _ in 0..2 {
         let again = mcp.create_with(json!({"template": "web.1"}));
         assert_eq!(python(&mcp, &again, LIST), before);
-        assert_eq!(mcp.sh(&again, "cat ~/own; id -un; pwd").good(), "own\nsandbox\n/workspace\n");
+        assert_eq!(mcp.sh(&again, "cat ~/own; id -un; pwd").good(), "own\nsandbox\n/workspace");
         let in_use = mcp.call("delete_snapshot", json!({"name": "web.1"}));
         assert_eq!(in_use.code(), "conflict");
         // A snapshot of what was made from a snapshot.
@@ -144,18 +144,15 @@ fn forks_have_the_files_and_nothing_else(home: &Home) {
         mcp.sh(id, &format!("echo {number} > file")).good();
     }
     for (number, id) in ids.iter().enumerate() {
-        assert_eq!(mcp.sh(id, "cat file").good(), format!("{number}\n"));
+        assert_eq!(mcp.sh(id, "cat file").good(), number.to_string());
     }
-    assert_eq!(
-        mcp.sh(&first, "cat file; kill -0 $(cat pid) && echo runs").good(),
-        "shared\nruns\n"
-    );
+    assert_eq!(mcp.sh(&first, "cat file; kill -0 $(cat pid) && echo runs").good(), "shared\nruns");
     // A fork of a fork, after the first ones are gone.
     let nested = mcp.call("fork_sandbox", json!({"sandbox_id": ids[2]}));
     let nested = nested.ok()["sandbox_ids"][0].as_str().expect("an id").to_owned();
     mcp.destroy(&first);
     ids.iter().for_each(|id| mcp.destroy(id));
-    assert_eq!(mcp.sh(&nested, "cat file").good(), "2\n");
+    assert_eq!(mcp.sh(&nested, "cat file").good(), "2");
     for count in [0, 17] {
         let refused = mcp.call("fork_sandbox", json!({"sandbox_id": nested, "count": count}));
         assert_eq!(refused.code(), "invalid_argument");
@@ -189,9 +186,9 @@ fn snapshots_are_one_accounts(home: &Home) {
         for (path, body) in [("snapshots", json!({"name": "mine"})), ("fork", json!({}))] {
             answers.push(b.rest("POST", &format!("/v1/sandboxes/{theirs}/{path}"), &body));
         }
-        let texts = answers.iter().map(|answer| {
-            (answer.status, answer.json()["error"].to_string().replace(name, "NAME"))
-        });
+        let texts = answers
+            .iter()
+            .map(|answer| (answer.status, answer.json().to_string().replace(name, "NAME")));
         texts.collect::<Vec<_>>()
     };
     // What is somebody else's is answered like what is not there.
@@ -199,7 +196,7 @@ fn snapshots_are_one_accounts(home: &Home) {
         for (_, text) in &mut answers {
             // Each request has a number of its own.
             let error: Value = serde_json::from_str(text).unwrap_or_default();
-            *text = format!("{} {}", error["code"], error["message"]);
+            *text = format!("{} {}", error["error"]["type"], error["error"]["message"]);
         }
         answers
     };
@@ -211,7 +208,7 @@ fn snapshots_are_one_accounts(home: &Home) {
     }
     for name in [".fork-0", "../secret", "acc_0@secret"] {
         assert_eq!(
-            create(&b, json!({"template": name})).json()["error"]["code"],
+            create(&b, json!({"template": name})).json()["error"]["type"],
             "template_unknown"
         );
     }
