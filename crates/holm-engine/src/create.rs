@@ -13,12 +13,12 @@ use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::base::Base;
 use crate::faults::Moment;
 use crate::network;
 use crate::plan::Plan;
 use crate::sandbox::Sandbox;
 use crate::steps::STEPS;
-use crate::template::Base;
 use crate::text::shorten;
 use crate::{CreateSandbox, EndReason, Engine, Error, ErrorKind, SandboxId, SandboxView};
 

@@ -12,10 +12,12 @@ mod adopt;
 mod audit;
 mod auth;
 mod background;
+mod base;
 mod caller;
 mod capture;
 mod code;
 mod command;
+mod copy;
 mod counts;
 mod create;
 mod direct;
@@ -29,6 +31,7 @@ mod exec;
 mod exec_stream;
 mod faults;
 mod files;
+mod fork;
 mod guest_error;
 mod health;
 mod id;
@@ -72,6 +75,7 @@ mod webhook;
 pub use account::{AccountChange, NewAccount};
 pub use auth::Refusal;
 pub use caller::Caller;
+pub use copy::{GivenUp, NewSnapshot, Written};
 pub use counts::{BOUNDS_MS, Durations, Metrics};
 pub use create::FirstCall;
 #[doc(hidden)]
@@ -81,6 +85,7 @@ pub use error::{Error, ErrorKind};
 pub use exec_stream::{ExecEvent, ExecStream};
 #[doc(hidden)]
 pub use faults::{Faults, Moment};
+pub use fork::MAX_FORKS;
 pub use id::random_bytes;
 pub use key::{CreatedKey, NewKey};
 pub use key_end::KeyEnd;
@@ -96,7 +101,6 @@ pub use secret::{NewSecret, SecretView};
 pub use settings::EngineSettings;
 pub use shares::{Places, Shares};
 pub use size::{Chosen, HostCapacity, Sizes};
-pub use snapshot::{GivenUp, MAX_FORKS, NewSnapshot, Written};
 #[doc(hidden)]
 pub use steps::create_steps;
 pub use template::{

@@ -9,8 +9,8 @@ use holm_store::{Account, Idempotency, Record, Traffic};
 use holm_wire::guest::Configure;
 use jiff::Timestamp;
 
+use crate::base::Base;
 use crate::secret::Picked;
-use crate::template::Base;
 use crate::{
     Caller, CreateSandbox, EngineSettings, Error, LifetimeRules, SandboxId, SandboxState, account,
     env, files, idempotency, network,

@@ -258,15 +258,10 @@ impl<'a> Launcher<'a> {
     }
 
     fn create(&mut self, seq: u64, spec: SandboxSpec) {
-        let refused = if self.closing {
-            Some(Failure::internal("create after shutdown"))
-        } else if self.find(&spec.id).is_some() {
-            Some(Failure::internal(format!("{} exists already", spec.id)))
-        } else {
-            None
-        };
-        if let Some(failure) = refused {
-            self.tell(&Event::Failed { seq, failure });
+        let exists = || self.find(&spec.id).map(|_| format!("{} exists already", spec.id));
+        let closing = self.closing.then(|| "create after shutdown".to_owned());
+        if let Some(refused) = closing.or_else(exists) {
+            self.tell(&Event::Failed { seq, failure: Failure::internal(refused) });
             return;
         }
         let order = Order { seq, spec };
