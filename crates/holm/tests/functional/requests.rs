@@ -179,7 +179,7 @@ fn case_92_every_tool_as_documented(home: &Home) {
             first = id.to_owned();
         }
     }
-    assert_eq!(names.len(), 18, "the alias is not shown: {names:?}");
+    assert_eq!(names.len(), 21, "the alias is not shown: {names:?}");
     let info = mcp.call("get_service_info", json!({}));
     assert_eq!(info.ok()["version"], json!(env!("CARGO_PKG_VERSION")));
     let missing = info.ok()["missing"].as_array().expect("layers").clone();
