@@ -22,6 +22,7 @@ use crate::end::REMOVAL;
 use crate::event::Happened;
 use crate::measure::Measured;
 use crate::sandbox::Sandbox;
+use crate::template::Standing;
 use crate::{Engine, Error, network, plan};
 
 /// What a record says for the next engine: everything that only its create knew.
@@ -32,6 +33,12 @@ struct Adoption {
     /// another one of that name. None of the host's own programs.
     #[serde(default)]
     layers: Vec<String>,
+    /// They lie over the host's own programs.
+    #[serde(default)]
+    on_host: bool,
+    /// The copy that keeps them, of a fork.
+    #[serde(default)]
+    copy: Option<String>,
     enforced: Vec<String>,
     missing: Vec<String>,
     /// In which run of the host's kernel it became ready, and when by `EngineSettings::clock`.
@@ -44,9 +51,12 @@ impl Build {
     pub(crate) fn adoption(&self) -> Result<serde_json::Value, Error> {
         let settings = &self.engine.inner.settings;
         let measured = self.sandbox.measured();
+        let standing = self.sandbox.standing();
         let adoption = Adoption {
             workdir: self.sandbox.workdir.clone(),
-            layers: self.sandbox.layers().to_vec(),
+            layers: standing.layers,
+            on_host: standing.on_host,
+            copy: standing.copy,
             enforced: measured.enforced,
             missing: measured.missing,
             boot_id: settings.boot_id.clone(),
@@ -81,6 +91,10 @@ impl Engine {
                 tracing::warn!(id, "nobody's sandbox is removed");
                 inner.tasks.spawn(discard(id, machine));
             }
+        }
+        if unsettled.is_empty() && inner.driver.outlived() {
+            // All that runs holds what it stands on.
+            self.sweep_library();
         }
         self.unsettled().extend(unsettled);
         Ok(())
@@ -146,11 +160,11 @@ impl Engine {
             }
             (_, None) => self.settle_gone(record).await?,
             (SandboxState::Deleting, Some(machine)) => {
-                let layers = layers_of(&record);
-                let hold = self.hold_again(record.template.clone(), layers.clone()).await;
+                let mut standing = standing_of(&record);
+                let hold = self.hold_again(&record, &mut standing).await;
                 let sandbox = Sandbox::new(record.clone(), String::new(), Duration::ZERO, None);
                 let sandbox = Arc::new(sandbox);
-                sandbox.stands_on(layers, hold);
+                sandbox.stands_on(standing, hold);
                 let live = sandbox.live();
                 sandbox.set(live);
                 sandbox.attach(machine)?;
@@ -211,9 +225,10 @@ impl Engine {
         };
         let deadline = ready + lease.unwrap_or_default();
         let ceiling = network::ceiling(account);
-        let hold = self.hold_again(record.template.clone(), adoption.layers.clone()).await;
+        let mut standing = standing_of(&record);
+        let hold = self.hold_again(&record, &mut standing).await;
         let sandbox = Arc::new(Sandbox::new(record, adoption.workdir, max_life, ceiling));
-        sandbox.stands_on(adoption.layers, hold);
+        sandbox.stands_on(standing, hold);
         let mut live = sandbox.live();
         live.ready = Some(ready);
         live.deadline = Some(deadline);
@@ -265,10 +280,13 @@ impl Engine {
     }
 }
 
-/// The layers of a sandbox that is recorded. None where it never became ready.
-fn layers_of(record: &Record) -> Vec<String> {
+/// What a sandbox that is recorded stands on, as far as that is recorded. Nothing where it never became
+/// ready.
+fn standing_of(record: &Record) -> Standing {
     let adoption = record.adoption.clone().map(serde_json::from_value::<Adoption>);
-    adoption.and_then(Result::ok).map(|adoption| adoption.layers).unwrap_or_default()
+    let Some(Ok(adoption)) = adoption else { return Standing::default() };
+    let Adoption { layers, on_host, copy, .. } = adoption;
+    Standing { on_host: on_host || layers.is_empty(), layers, copy, ..Standing::default() }
 }
 
 /// Removes what nobody has. False when it could not be done.

@@ -6,19 +6,19 @@
 use std::sync::Arc;
 
 use holm_runtime::{BoxFuture, SandboxSpec};
-use holm_store::{Idempotency, KeyScope};
+use holm_store::{Account, Idempotency, KeyScope};
 use holm_wire::client::GuestClient;
 use holm_wire::guest::{Configure, Probe};
 use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::base::Base;
 use crate::faults::Moment;
 use crate::network;
 use crate::plan::Plan;
 use crate::sandbox::Sandbox;
 use crate::steps::STEPS;
-use crate::template::Base;
 use crate::text::shorten;
 use crate::{CreateSandbox, EndReason, Engine, Error, ErrorKind, SandboxId, SandboxView};
 
@@ -93,25 +93,13 @@ impl Engine {
         request: CreateSandbox,
         mut first: Option<FirstCall>,
     ) -> Result<SandboxView, Error> {
-        self.caller.needs(KeyScope::Sandboxes)?;
-        self.refuse_when_closing()?;
-        self.start().await?;
-        let account = self.inner.store.account_get(self.caller.account).await?;
-        let account = account.ok_or_else(|| {
-            let internal = format!("the account {} is not in the store", self.caller.account);
-            Error::new(ErrorKind::Forbidden, "this account does not exist").with_internal(internal)
-        })?;
+        let account = self.account_for_create().await?;
         let mut request = Some(request);
         while let Some(wanted) = request.take() {
             // Where it was made before, that may turn out to fail.
             request = wanted.idempotency_key.is_some().then(|| wanted.clone());
-            let secrets = self.pick_secrets(&wanted.secrets).await?;
-            let no_gate = self.inner.known_no_gate();
-            let no_gate = no_gate.as_deref();
             let base = self.base(wanted.template.as_deref()).await?;
-            let settings = &self.inner.settings;
-            let plan =
-                Plan::new(settings, &self.caller, &account, no_gate, &secrets, &base, wanted)?;
+            let plan = self.plan(&account, &base, wanted).await?;
             match self.make(plan, base, first.take()).await? {
                 Made::New(view) => return Ok(*view),
                 Made::Before(id) => {
@@ -124,14 +112,51 @@ impl Engine {
         Err(Error::internal("create", &"a request without a key was made before"))
     }
 
+    /// Makes a sandbox on that base. The request has no key.
+    pub(crate) async fn create_on(
+        &self,
+        request: CreateSandbox,
+        base: Base,
+    ) -> Result<SandboxView, Error> {
+        let account = self.account_for_create().await?;
+        let plan = self.plan(&account, &base, request).await?;
+        match self.make(plan, base, None).await? {
+            Made::New(view) => Ok(*view),
+            Made::Before(_) => Err(Error::internal("create", &"it was made before")),
+        }
+    }
+
+    async fn account_for_create(&self) -> Result<Account, Error> {
+        self.caller.needs(KeyScope::Sandboxes)?;
+        self.refuse_when_closing()?;
+        self.start().await?;
+        let account = self.inner.store.account_get(self.caller.account).await?;
+        let account = account.ok_or_else(|| {
+            let internal = format!("the account {} is not in the store", self.caller.account);
+            Error::new(ErrorKind::Forbidden, "this account does not exist").with_internal(internal)
+        })?;
+        Ok(account)
+    }
+
+    async fn plan(
+        &self,
+        account: &Account,
+        base: &Base,
+        wanted: CreateSandbox,
+    ) -> Result<Plan, Error> {
+        let secrets = self.pick_secrets(&wanted.secrets).await?;
+        let no_gate = self.inner.known_no_gate();
+        let no_gate = no_gate.as_deref();
+        Plan::new(&self.inner.settings, &self.caller, account, no_gate, &secrets, base, wanted)
+    }
+
     async fn make(&self, plan: Plan, base: Base, first: Option<FirstCall>) -> Result<Made, Error> {
         let stays = plan.idempotency.is_some();
         let (answer, waiting) = oneshot::channel();
         let build = Build::new(self.clone(), plan, first);
         let sandbox = Arc::clone(&build.sandbox);
-        if let Some(held) = base.held {
-            sandbox.stands_on(held.template.layers, Some(held.hold));
-        }
+        let standing = base.standing();
+        sandbox.stands_on(standing, base.held.map(|held| held.hold));
         let waiting = Waiting { engine: self.clone(), sandbox, answer: waiting, stays };
         self.inner.tasks.spawn(build.run(answer, stays));
         waiting.answer().await

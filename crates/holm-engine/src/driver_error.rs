@@ -9,7 +9,7 @@ pub(crate) fn from_driver(error: DriverError) -> Error {
         DriverErrorKind::IsolationUnavailable => ErrorKind::IsolationUnavailable,
         DriverErrorKind::HostExhausted => ErrorKind::Capacity,
         DriverErrorKind::UnknownTemplate => ErrorKind::TemplateUnknown,
-        DriverErrorKind::BadMount => ErrorKind::InvalidArgument,
+        DriverErrorKind::BadMount | DriverErrorKind::Unkeepable => ErrorKind::InvalidArgument,
         DriverErrorKind::LauncherGone | DriverErrorKind::InUse => ErrorKind::Unavailable,
         DriverErrorKind::UnsafeDirectory | DriverErrorKind::Internal => ErrorKind::Internal,
     };

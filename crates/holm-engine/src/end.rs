@@ -150,7 +150,7 @@ impl Engine {
         faults.check(CLOSE, Moment::After)?;
         // Out of the registry before anybody who waits is told, so that they see the history.
         self.inner.registry.remove(&sandbox.id);
-        sandbox.let_go();
+        self.let_go(sandbox);
         sandbox.set(live);
         Ok(ended)
     }

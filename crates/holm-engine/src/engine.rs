@@ -24,6 +24,7 @@ use crate::ready::Readiness;
 use crate::room;
 use crate::sandbox::{Registry, Sandbox, view};
 use crate::shares::Shares;
+use crate::snapshot::Turns;
 use crate::tasks::Tasks;
 use crate::{
     Buckets, Caller, EndReason, EngineSettings, Error, ErrorKind, ListSandboxes, SandboxId,
@@ -67,6 +68,8 @@ pub(crate) struct Inner {
     pub whole_outputs: Semaphore,
     /// Visitors of sandboxes that are not here look into the store one after the other.
     pub preview_lookups: Semaphore,
+    /// Who may copy a sandbox's files now.
+    pub turns: Turns,
     pub refreshing: Refreshing,
     pub directs: Directs,
 }
@@ -128,6 +131,7 @@ impl Engine {
             waits: Shares::new(WAITS, WAITS / 4),
             whole_outputs: Semaphore::new(room::WHOLE_OUTPUTS),
             preview_lookups: Semaphore::new(4),
+            turns: crate::snapshot::turns(),
             refreshing: Refreshing::default(),
             directs: Directs::default(),
         };

@@ -37,11 +37,16 @@ pub(crate) fn check_later(engine: &Engine, sandbox: &Arc<Sandbox>) {
 
 async fn answers(engine: &Engine, sandbox: &Sandbox) -> bool {
     let Ok(guest) = sandbox.guest() else { return true };
-    let until = Instant::now() + engine.inner.settings.guest_patience;
+    let mut until = Instant::now() + engine.inner.settings.guest_patience;
     loop {
         match guest.stat("/", "").await {
             Ok(_) => return true,
             Err(error) if !crate::guest_error::is_trouble(&error) => return true,
+            // It cannot while its files are copied.
+            Err(_) if sandbox.stands_still() => {
+                until = Instant::now() + engine.inner.settings.guest_patience;
+                sleep(PAUSE).await;
+            }
             Err(_) if Instant::now() >= until => return false,
             Err(_) => sleep(PAUSE).await,
         }

@@ -12,10 +12,12 @@ mod adopt;
 mod audit;
 mod auth;
 mod background;
+mod base;
 mod caller;
 mod capture;
 mod code;
 mod command;
+mod copy;
 mod counts;
 mod create;
 mod direct;
@@ -29,6 +31,7 @@ mod exec;
 mod exec_stream;
 mod faults;
 mod files;
+mod fork;
 mod guest_error;
 mod health;
 mod id;
@@ -56,6 +59,7 @@ mod settings;
 mod shares;
 mod signal;
 mod size;
+mod snapshot;
 mod start;
 mod steps;
 mod store_error;
@@ -71,6 +75,7 @@ mod webhook;
 pub use account::{AccountChange, NewAccount};
 pub use auth::Refusal;
 pub use caller::Caller;
+pub use copy::{GivenUp, NewSnapshot, Written};
 pub use counts::{BOUNDS_MS, Durations, Metrics};
 pub use create::FirstCall;
 #[doc(hidden)]
@@ -80,6 +85,7 @@ pub use error::{Error, ErrorKind};
 pub use exec_stream::{ExecEvent, ExecStream};
 #[doc(hidden)]
 pub use faults::{Faults, Moment};
+pub use fork::MAX_FORKS;
 pub use id::random_bytes;
 pub use key::{CreatedKey, NewKey};
 pub use key_end::KeyEnd;
@@ -98,15 +104,15 @@ pub use size::{Chosen, HostCapacity, Sizes};
 #[doc(hidden)]
 pub use steps::create_steps;
 pub use template::{
-    HeldTemplate, SharedLibrary, Template, TemplateConfig, TemplateLibrary, TemplateView,
+    HeldTemplate, SharedLibrary, Standing, Template, TemplateConfig, TemplateLibrary, TemplateView,
 };
 pub use text::whole_text;
 pub use transfer::{Download, Upload};
 pub use view::{
     Background, BackgroundCommand, BackgroundState, CodeResult, Command, CommandResult,
-    CreateSandbox, Destroyed, FileContent, FileEntry, FileList, FileWritten, GetCommand, Limits,
-    ListSandboxes, NetworkState, NetworkView, Output, OutputPart, RunCode, RunCommand, SandboxView,
-    ServiceInfo, UsageNow, UsageReport, UsageRow,
+    CreateSandbox, Destroyed, FileContent, FileEntry, FileList, FileWritten, ForkSandbox,
+    GetCommand, Limits, ListSandboxes, NetworkState, NetworkView, Output, OutputPart, RunCode,
+    RunCommand, SandboxView, ServiceInfo, SnapshotView, UsageNow, UsageReport, UsageRow,
 };
 pub use webhook::{Deliver, Delivered, Message, WebhookRules, Webhooks};
 

@@ -9,8 +9,8 @@ use holm_store::{Account, Idempotency, Record, Traffic};
 use holm_wire::guest::Configure;
 use jiff::Timestamp;
 
+use crate::base::Base;
 use crate::secret::Picked;
-use crate::template::Base;
 use crate::{
     Caller, CreateSandbox, EngineSettings, Error, LifetimeRules, SandboxId, SandboxState, account,
     env, files, idempotency, network,
@@ -175,7 +175,7 @@ mod tests {
         let settings = EngineSettings { host, ..EngineSettings::default() };
         let caller = Caller::local();
         let account = Account::new(caller.account, "local");
-        let base = Base { name: "host".to_owned(), held: None };
+        let base = Base::host("host".to_owned());
         let picked = Picked::default();
         match (Plan::new(&settings, &caller, &account, None, &picked, &base, request), want) {
             (Ok(plan), Ok("")) => {

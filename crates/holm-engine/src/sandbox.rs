@@ -18,6 +18,8 @@ use crate::direct::Direct;
 use crate::measure::Measured;
 use crate::network::{self, Link};
 use crate::port::Exposures;
+use crate::snapshot::Still;
+use crate::template::Standing;
 use crate::{Ended, Error, ErrorKind, SandboxId, SandboxState, SandboxView};
 
 /// What the engine holds of a sandbox that is not over.
@@ -47,14 +49,16 @@ pub(crate) struct Sandbox {
     over: watch::Sender<bool>,
     settled: watch::Sender<bool>,
     runs: watch::Sender<usize>,
+    /// Copies of its files that are being made.
+    copies: Arc<()>,
     /// What may be reached of it from outside.
     pub ports: Exposures,
     /// The direct way there.
     pub direct: Direct,
     machine: OnceLock<Attached>,
     measured: OnceLock<Measured>,
-    /// Digests of the layers that it stands on, and what keeps them.
-    layers: OnceLock<Vec<String>>,
+    /// What it stands on, and what keeps that.
+    standing: OnceLock<Standing>,
     hold: Mutex<Option<Box<dyn Any + Send + Sync>>>,
 }
 
@@ -122,25 +126,36 @@ impl Sandbox {
             over: watch::Sender::new(false),
             settled: watch::Sender::new(false),
             runs: watch::Sender::new(0),
+            copies: Arc::default(),
             ports: Exposures::default(),
             direct: Direct::default(),
             machine: OnceLock::new(),
             measured: OnceLock::new(),
-            layers: OnceLock::new(),
+            standing: OnceLock::new(),
             hold: Mutex::default(),
         }
     }
 
-    /// It stands on layers of a template, which stay until [`Self::let_go`].
-    pub fn stands_on(&self, layers: Vec<String>, hold: Option<Box<dyn Any + Send + Sync>>) {
+    /// It stands on a template, which stays until [`Self::let_go`].
+    pub fn stands_on(&self, standing: Standing, hold: Option<Box<dyn Any + Send + Sync>>) {
         // Once, by who makes it or takes it over.
-        let _ = self.layers.set(layers);
+        let _ = self.standing.set(standing);
         *self.hold.lock().unwrap_or_else(PoisonError::into_inner) = hold;
     }
 
-    /// The layers that it stands on; none where that is the host's own programs.
-    pub fn layers(&self) -> &[String] {
-        self.layers.get().map_or(&[], Vec::as_slice)
+    /// What it stands on.
+    pub fn standing(&self) -> Standing {
+        self.standing.get().cloned().unwrap_or_default()
+    }
+
+    /// Its processes stand still, for as long as the answer lives.
+    pub fn stand_still(&self) -> Still {
+        Box::new(Arc::clone(&self.copies))
+    }
+
+    /// True while they do, so that nobody expects an answer.
+    pub fn stands_still(&self) -> bool {
+        Arc::strong_count(&self.copies) > 1
     }
 
     /// Nothing of it is left: its template may go as well.

@@ -29,6 +29,10 @@ pub struct EngineSettings {
     pub templates: BTreeMap<String, String>,
     /// All other templates; without it there are none.
     pub library: Option<SharedLibrary>,
+    /// Snapshots that one account may have.
+    pub max_snapshots: usize,
+    /// Bytes of all of them: of what their sandboxes had written.
+    pub max_snapshot_bytes: u64,
     /// The certificate (PEM) with which the gate speaks for hosts to sandboxes that have secrets.
     pub authority: Option<Arc<str>>,
     /// The template where the caller names none.
@@ -119,6 +123,8 @@ impl Default for EngineSettings {
             host: HostCapacity::detect(),
             templates: templates.map(|(a, b)| (a.to_owned(), b.to_owned())).into(),
             library: None,
+            max_snapshots: 20,
+            max_snapshot_bytes: 20 << 30,
             authority: None,
             default_template: "host".to_owned(),
             driver_name: "linux".to_owned(),

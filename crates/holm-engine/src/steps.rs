@@ -98,7 +98,7 @@ impl Build {
 
     async fn release(&mut self) -> Result<(), Error> {
         let inner = &self.engine.inner;
-        self.sandbox.let_go();
+        self.engine.let_go(&self.sandbox);
         let _decision = self.sandbox.decision.lock().await;
         let mut live = self.sandbox.live();
         if let Some(ended) = live.record.ended {

@@ -6,13 +6,13 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use holm_runtime::Root;
-use holm_store::KeyScope;
-use holm_wire::guest::{Image, TRUSTED};
+use holm_store::{KeyScope, Record};
 use jiff::Timestamp;
 
+use crate::base::Base;
+use crate::copy::{NewSnapshot, Written};
 use crate::text::shorten;
-use crate::{Engine, Error, ErrorKind, env};
+use crate::{Engine, Error, ErrorKind};
 
 /// Most names that an error lists.
 const MAX_LISTED: usize = 30;
@@ -39,6 +39,52 @@ pub trait TemplateLibrary: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// When they cannot be read.
     fn hold_layers(&self, layers: &[String]) -> Result<Option<Box<dyn Any + Send + Sync>>, Error>;
+
+    /// Makes a snapshot of what a sandbox has written, and holds it. None where its owner has one of that name. Leaves
+    /// nothing where it fails, or nobody waits any more.
+    ///
+    /// # Errors
+    /// `too_large`, `invalid_argument` for a name or a file that cannot be kept, `capacity` when the disk
+    /// is full.
+    fn snapshot_make(
+        &self,
+        _snapshot: NewSnapshot,
+        _written: Written,
+    ) -> Result<Option<HeldTemplate>, Error> {
+        Err(Error::new(ErrorKind::Unavailable, "this library keeps no snapshots"))
+    }
+
+    /// An owner's, by name.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn snapshots(&self, _owner: &str) -> Result<Vec<Template>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// Like [`Self::hold`], of an owner's snapshots.
+    ///
+    /// # Errors
+    /// When it cannot be read or used.
+    fn snapshot_hold(&self, _owner: &str, _name: &str) -> Result<Option<HeldTemplate>, Error> {
+        Ok(None)
+    }
+
+    /// Removes one, and what nothing else needs of it. False where there is none.
+    ///
+    /// # Errors
+    /// `conflict` while it is held.
+    fn snapshot_remove(&self, _owner: &str, _name: &str) -> Result<bool, Error> {
+        Ok(false)
+    }
+
+    /// Removes what the dead have left, and unlisted snapshots that nobody holds: of an owner, or of all.
+    ///
+    /// # Errors
+    /// When something cannot be removed.
+    fn sweep(&self, _owner: Option<&str>) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// A template of a library.
@@ -56,6 +102,23 @@ pub struct Template {
     pub created_at: Option<Timestamp>,
     /// What its image says about its programs.
     pub config: TemplateConfig,
+    /// Its layers lie over the host's own programs.
+    pub on_host: bool,
+    /// Of a snapshot: bytes of what was written to make it.
+    pub written: Option<u64>,
+}
+
+/// What a sandbox stands on, for copies of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Digests of layers, the lowest one first.
+    pub layers: Vec<String>,
+    /// They lie over the host's own programs, or there are none of them.
+    pub on_host: bool,
+    /// How programs start in it.
+    pub config: TemplateConfig,
+    /// The name of the copy that keeps the layers of a fork.
+    pub(crate) copy: Option<String>,
 }
 
 /// See [`Template::config`].
@@ -106,6 +169,8 @@ pub struct TemplateView {
     pub created_at: Option<Timestamp>,
     /// Names of the variables that it sets.
     pub env: Vec<String>,
+    /// Whether it is a snapshot of the caller's account, which nobody else sees.
+    pub snapshot: bool,
     /// Whose commands are meant where a caller names nobody.
     pub user: String,
     /// Where commands start.
@@ -116,88 +181,58 @@ pub struct TemplateView {
     pub cmd: Vec<String>,
 }
 
-/// What a new sandbox is made from.
-#[derive(Debug)]
-pub(crate) struct Base {
-    /// What is recorded of it.
-    pub name: String,
-    pub held: Option<HeldTemplate>,
-}
-
-impl Base {
-    pub fn root(&self) -> Root {
-        match &self.held {
-            None => Root::Host,
-            Some(held) => Root::Layers(held.trees.clone()),
-        }
-    }
-
-    /// Where commands start unless the caller says otherwise.
-    pub fn workdir(&self) -> Option<&str> {
-        let config = &self.held.as_ref()?.template.config;
-        // As an image may have it: nothing, or relative to the root.
-        config.workdir.as_deref().filter(|workdir| workdir.starts_with('/'))
-    }
-
-    /// What the guest is to do in the image. `trust` is what its programs are to trust besides.
-    pub fn image(&self, trust: Option<&str>) -> Option<Image> {
-        let config = &self.held.as_ref()?.template.config;
-        Some(Image {
-            user: config.user.clone().unwrap_or_default(),
-            authority: trust.unwrap_or_default().to_owned(),
-        })
-    }
-
-    /// The template's variables below those of the caller.
-    pub fn add_to(&self, variables: &mut BTreeMap<String, String>) {
-        let Some(held) = &self.held else { return };
-        for (name, value) in &held.template.config.env {
-            let fits = name.len() + value.len() < env::MAX_ENTRY;
-            // What could not reach a command: an image may hold anything.
-            if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') || !fits {
-                continue;
-            }
-            variables.entry(name.clone()).or_insert_with(|| value.clone());
-        }
-    }
-
-    /// The file of certificates that its programs are told of where they are to trust the gate.
-    pub fn bundle(&self) -> &'static str {
-        if self.held.is_some() { TRUSTED } else { env::BUNDLE }
-    }
-}
-
 impl Engine {
     /// What a create makes its sandbox from. Held from here on.
     pub(crate) async fn base(&self, asked: Option<&str>) -> Result<Base, Error> {
         let settings = &self.inner.settings;
         let asked = asked.unwrap_or(&settings.default_template);
         if let Some(name) = settings.templates.get(asked) {
-            return Ok(Base { name: name.clone(), held: None });
+            return Ok(Base::host(name.clone()));
+        }
+        // One's own is nearer than everybody's; what is not listed cannot be asked for.
+        if !asked.starts_with('.')
+            && let Some(held) = self.hold_snapshot(asked).await?
+        {
+            return Ok(Base::template(held));
         }
         let name = asked.to_owned();
         match self.library(move |library| library.hold(&name)).await? {
-            Some(Some(held)) => Ok(Base { name: held.template.name.clone(), held: Some(held) }),
+            Some(Some(held)) => Ok(Base::template(held)),
             _ => Err(self.unknown(asked).await),
         }
     }
 
-    /// What a sandbox that goes on stands on: the template of that name if it still is of these
-    /// layers, else the layers. One whose layers are gone goes on with what it has.
+    /// What a sandbox that goes on stands on: the copy, snapshot or template of that name if it still is
+    /// of these layers, else the layers. One whose layers are gone goes on with what it has. Adds to
+    /// `standing` what is known of the template.
     pub(crate) async fn hold_again(
         &self,
-        name: String,
-        layers: Vec<String>,
+        record: &Record,
+        standing: &mut Standing,
     ) -> Option<Box<dyn Any + Send + Sync>> {
-        if layers.is_empty() {
+        if standing.layers.is_empty() {
             return None;
         }
-        let ask = move |library: &dyn TemplateLibrary| match library.hold(&name) {
-            Ok(Some(held)) if held.template.layers == layers => Ok(Some(held.hold)),
-            _ => library.hold_layers(&layers),
+        let (owner, layers) = (record.account_id.to_string(), standing.layers.clone());
+        let (name, copy) = (record.template.clone(), standing.copy.clone());
+        let ask = move |library: &dyn TemplateLibrary| {
+            let own = library.snapshot_hold(&owner, copy.as_ref().unwrap_or(&name));
+            for held in [own, library.hold(&name)] {
+                match held {
+                    Ok(Some(held)) if held.template.layers == layers => {
+                        return Ok(Some((held.hold, held.template.config)));
+                    }
+                    _ => {}
+                }
+            }
+            let held = library.hold_layers(&layers)?;
+            Ok(held.map(|hold| (hold, TemplateConfig::default())))
         };
         let problem = match self.library(ask).await {
-            Ok(Some(Some(hold))) => return Some(hold),
+            Ok(Some(Some((hold, config)))) => {
+                standing.config = config;
+                return Some(hold);
+            }
             Ok(_) => "they are not there".to_owned(),
             Err(error) => error.internal.unwrap_or(error.public),
         };
@@ -205,14 +240,21 @@ impl Engine {
         None
     }
 
-    /// All templates: the host's own first, then those of the library by name.
+    /// All templates: the host's own first, then those of the library by name, then the account's own
+    /// snapshots.
     ///
     /// # Errors
     /// `forbidden` without a scope to read; `internal` when they cannot be read.
     pub async fn template_list(&self) -> Result<Vec<TemplateView>, Error> {
         self.caller.needs(KeyScope::Read)?;
         let made = self.library(TemplateLibrary::list).await?.unwrap_or_default();
-        Ok(std::iter::once(self.of_host()).chain(made.into_iter().map(view)).collect())
+        let owner = self.caller.account.to_string();
+        let own = self.library(move |library| library.snapshots(&owner)).await?;
+        let own = own.unwrap_or_default();
+        let hidden = |one: &Template| own.iter().any(|snapshot| snapshot.name == one.name);
+        let made: Vec<_> = made.into_iter().filter(|one| !hidden(one)).map(view).collect();
+        let own = own.into_iter().map(view);
+        Ok(std::iter::once(self.of_host()).chain(made).chain(own).collect())
     }
 
     /// One of them, also by another name.
@@ -246,7 +288,11 @@ impl Engine {
         let settings = &self.inner.settings;
         let made = self.library(TemplateLibrary::list).await;
         let made = made.ok().flatten().unwrap_or_default();
-        settings.templates.keys().cloned().chain(made.into_iter().map(|one| one.name)).collect()
+        let owner = self.caller.account.to_string();
+        let own = self.library(move |library| library.snapshots(&owner)).await;
+        let own = own.ok().flatten().unwrap_or_default();
+        let all = made.into_iter().chain(own).map(|one| one.name);
+        settings.templates.keys().cloned().chain(all).collect()
     }
 
     async fn unknown(&self, asked: &str) -> Error {
@@ -262,7 +308,7 @@ impl Engine {
     }
 
     /// Asks the library, if there is one, where it may block.
-    async fn library<T: Send + 'static>(
+    pub(crate) async fn library<T: Send + 'static>(
         &self,
         ask: impl FnOnce(&dyn TemplateLibrary) -> Result<T, Error> + Send + 'static,
     ) -> Result<Option<T>, Error> {
@@ -283,6 +329,7 @@ impl Engine {
             created_at: None,
             env: Vec::new(),
             user: holm_wire::guest::DEFAULT_USER.to_owned(),
+            snapshot: false,
             workdir: crate::plan::WORKDIR.to_owned(),
             entrypoint: Vec::new(),
             cmd: Vec::new(),
@@ -293,6 +340,7 @@ impl Engine {
 fn view(template: Template) -> TemplateView {
     let workdir = template.config.workdir.filter(|workdir| workdir.starts_with('/'));
     let user = template.config.user.filter(|user| !user.is_empty());
+    let usual = if template.on_host { holm_wire::guest::DEFAULT_USER } else { "root" };
     TemplateView {
         name: template.name,
         aliases: Vec::new(),
@@ -301,7 +349,8 @@ fn view(template: Template) -> TemplateView {
         bytes: template.bytes,
         created_at: template.created_at,
         env: template.config.env.into_keys().collect(),
-        user: user.unwrap_or_else(|| "root".to_owned()),
+        user: user.unwrap_or_else(|| usual.to_owned()),
+        snapshot: template.written.is_some(),
         workdir: workdir.unwrap_or_else(|| crate::plan::WORKDIR.to_owned()),
         entrypoint: template.config.entrypoint,
         cmd: template.config.cmd,

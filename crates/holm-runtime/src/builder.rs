@@ -71,6 +71,10 @@ fn build(plan: &Plan<'_>) -> Result<(), Failure> {
         match &plan.root {
             Root::Host => template::ensure(data_dir).map(Some),
             Root::Layers(layers) => template::layers::usable(layers).map(|_| None),
+            Root::Over(layers) => {
+                template::layers::usable(layers)?;
+                template::ensure(data_dir).map(Some)
+            }
         }
     })?;
     if let Some(group) = &plan.group {
@@ -236,8 +240,11 @@ fn hand_over_layers(
             let layers = template::layers::usable(layers)?;
             Base::Layers(layers.into_iter().map(&mut layer).collect::<Result<_, _>>()?)
         }
-        (Root::Host, Some(template)) => host_base(template, &mut layer)?,
-        (Root::Host, None) => return Err(Failure::internal("no host template")),
+        (Root::Host, Some(template)) => host_base(template, &[], &mut layer)?,
+        (Root::Over(layers), Some(template)) => {
+            host_base(template, &template::layers::usable(layers)?, &mut layer)?
+        }
+        (Root::Host | Root::Over(_), None) => return Err(Failure::internal("no host template")),
     };
     if let (Some(disk), Some(userns)) = (disk, &userns) {
         sys::mounts::set_attributes(disk, MountAttrFlags::empty(), Some(userns.as_fd()), false)
@@ -262,6 +269,7 @@ fn hand_over_layers(
 
 fn host_base(
     template: &template::Ready,
+    over: &[&Path],
     mut layer: impl FnMut(&Path) -> Result<Layer, Failure>,
 ) -> Result<Base, Failure> {
     let skeleton = layer(&template.skeleton)?;
@@ -271,7 +279,8 @@ fn host_base(
         let hide = tree.hide.as_deref().map(&mut layer).transpose()?;
         trees.push(Tree { name: tree.name.clone(), lower, hide });
     }
-    Ok(Base::Host { skeleton, trees })
+    let over = over.iter().map(|path| layer(path)).collect::<Result<_, _>>()?;
+    Ok(Base::Host { skeleton, trees, over })
 }
 
 fn mapped_layer(path: &Path, userns: BorrowedFd<'_>) -> Result<OwnedFd, Failure> {

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use serde::{Deserialize, Serialize};
 
 use crate::network::Gate;
+use crate::pack::LayerStream;
 
 /// A boxed future, so that the traits stay usable behind `dyn`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -71,6 +72,8 @@ pub enum Root {
     /// deletes is a character device 0:0, what it makes opaque has `user.overlay.opaque`. Nothing
     /// below them is believed: whatever they have where something of ours must be, gives way.
     Layers(Vec<PathBuf>),
+    /// The host's own programs, and such layers over them: what sandboxes of the former have written.
+    Over(Vec<PathBuf>),
 }
 
 impl Root {
@@ -181,6 +184,22 @@ pub trait Machine: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(None)))
     }
 
+    /// Everything that the sandbox has written, as a layer for another one on the same base. Its
+    /// processes stand still until the stream is read to its end or dropped, so that all of it is of one
+    /// moment; where this host gives no group that can be stopped ([`Packed::paused`](crate::Packed))
+    /// they go on. Nobody outside opens a path of the sandbox: a helper below its root, which can reach
+    /// nothing else, writes the stream.
+    ///
+    /// # Errors
+    /// [`DriverErrorKind::InUse`] when too many wait for one that is under way, or its processes do not
+    /// stop.
+    fn pack(&self) -> BoxFuture<'_, Result<LayerStream, DriverError>> {
+        let text = "This host's sandboxes cannot be copied.";
+        let kind = DriverErrorKind::Internal;
+        let error = DriverError { kind, message: text.into(), internal: text.into() };
+        Box::pin(std::future::ready(Err(error)))
+    }
+
     /// Ends it and waits until no process, mount, cgroup or image of it is left. Idempotent; all
     /// callers return when it is done.
     ///
@@ -285,6 +304,8 @@ pub enum DriverErrorKind {
     InUse,
     /// A directory of ours is not for us alone.
     UnsafeDirectory,
+    /// A file of the sandbox cannot be kept in a layer.
+    Unkeepable,
     /// Anything else.
     Internal,
 }

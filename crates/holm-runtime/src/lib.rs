@@ -2,6 +2,7 @@
 //!
 //! Knows no accounts, no HTTP and no SQL, and never opens a path inside a sandbox.
 
+pub mod archive;
 mod builder;
 pub mod cgroup;
 mod channel;
@@ -22,6 +23,7 @@ mod linux;
 mod message;
 mod network;
 mod options;
+mod pack;
 mod private;
 mod seccomp;
 mod step;
@@ -38,6 +40,7 @@ pub use instance::has_unattended;
 pub use launcher::Guest;
 pub use linux::{Launching, LinuxDriver};
 pub use options::{Lifetime, LinuxOptions};
+pub use pack::{LayerStream, Packed};
 pub use private::make_data_dir;
 pub use step::{Fault, FaultMode, Step, When};
 pub use template::AUTHORITY;

@@ -34,6 +34,8 @@ pub(crate) enum Request {
     Gate { seq: u64, id: String },
     /// Make sockets in one that runs, for connections to its ports.
     Ports { seq: u64, id: String },
+    /// Read what one that runs has written.
+    Pack { seq: u64, id: String },
     /// End everything.
     Shutdown { seq: u64 },
 }
@@ -57,7 +59,8 @@ pub(crate) enum Event {
     Created { seq: u64, sandbox: Created },
     /// Answer to `Create`.
     Failed { seq: u64, failure: Failure },
-    /// Answer to `Gate` and `Ports`. Descriptors: the sockets.
+    /// Answer to `Gate` and `Ports`. Descriptors: the sockets. To `Pack`: the archive's pipe and the
+    /// report's.
     Sockets { seq: u64, failure: Option<Failure> },
     /// PID 1 is gone.
     Exited { id: String, out_of_memory: bool },
@@ -123,8 +126,8 @@ pub(crate) struct Preparation {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Base {
     /// The skeleton of the host template, and trees of the host, such as `usr`, with what hides
-    /// entries of them.
-    Host { skeleton: Layer, trees: Vec<Tree> },
+    /// entries of them. `over`: layers over all of that, the lowest one first.
+    Host { skeleton: Layer, trees: Vec<Tree>, over: Vec<Layer> },
     /// Layers of an image, the lowest one first.
     Layers(Vec<Layer>),
 }

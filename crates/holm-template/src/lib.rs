@@ -6,6 +6,7 @@
 //! | [`library`] | templates and layers on disk: held, removed, pruned |
 //! | [`import`] | where they come from: layouts, archives, root file systems |
 //! | [`registry`] | and registries |
+//! | [`written`] | layers of what a sandbox has written |
 //! | [`unpack`] | one layer, unpacked in a confined worker |
 //! | [`tar`] | archives |
 //!
@@ -21,9 +22,11 @@ pub mod registry;
 mod tar;
 pub mod template;
 pub mod unpack;
+mod written;
 
 pub use error::{Result, TemplateError, TemplateErrorKind};
 pub use id::{Digest, LayerId};
-pub use library::{Held, Library, Pruned};
+pub use library::{Held, Library, NewSnapshot, Pruned, Written};
 pub use template::{Template, TemplateConfig};
 pub use unpack::Limits;
+pub use written::unreadable;

@@ -29,6 +29,12 @@ pub struct Template {
     pub bytes: u64,
     /// When it was made, in seconds since 1970.
     pub created: u64,
+    /// Its layers lie over the host's own programs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub on_host: bool,
+    /// Bytes of what was written to make it, of a snapshot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<u64>,
 }
 
 /// What an image says of programs in it.

@@ -5,6 +5,7 @@ mod command;
 mod file;
 mod sandbox;
 mod service;
+mod snapshot;
 
 pub use background::{Background, BackgroundCommand, BackgroundState, GetCommand, OutputPart};
 pub use command::{CodeResult, Command, CommandResult, Output, RunCode, RunCommand};
@@ -13,3 +14,4 @@ pub use sandbox::{
     CreateSandbox, Destroyed, ListSandboxes, NetworkState, NetworkView, SandboxView, UsageNow,
 };
 pub use service::{Limits, ServiceInfo, UsageReport, UsageRow};
+pub use snapshot::{ForkSandbox, SnapshotView};

@@ -87,6 +87,7 @@ impl Shelf {
             bytes: 7,
             created_at: None,
             config,
+            ..Template::default()
         };
         *self.templates.lock().unwrap() = vec![image, plain];
     }

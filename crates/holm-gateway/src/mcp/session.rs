@@ -10,7 +10,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use holm_engine::{CreateSandbox, Engine, ErrorKind, SandboxId, SandboxView};
+use holm_engine::{CreateSandbox, Engine, ErrorKind, ForkSandbox, SandboxId, SandboxView};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tokio::task::JoinSet;
 
@@ -154,6 +154,23 @@ impl Session {
         // No await between: a dropped call has either made nothing or what it made is known here.
         if !self.stateless {
             self.state().created.push(made.id);
+        }
+        Ok(made)
+    }
+
+    /// Makes forks of a sandbox, which end with this session.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub async fn fork(
+        &self,
+        id: &SandboxId,
+        wanted: ForkSandbox,
+    ) -> Result<Vec<SandboxView>, holm_engine::Error> {
+        let made = self.engine.sandbox_fork(id, wanted).await?;
+        // No await between, as for one.
+        if !self.stateless {
+            self.state().created.extend(made.iter().map(|one| one.id));
         }
         Ok(made)
     }

@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::over::Over;
 use super::{
     accounts, archive, audit, commands, exec, files, keys, network, openapi, ports, raw, sandboxes,
-    secrets, service, templates, tunnel,
+    secrets, service, snapshots, templates, tunnel,
 };
 use crate::http::access::Refused;
 use crate::http::body::Intake;
@@ -81,6 +81,7 @@ pub fn endpoints() -> Vec<Endpoint> {
         tunnel::endpoints(),
         secrets::endpoints(),
         templates::endpoints(),
+        snapshots::endpoints(),
         service::endpoints(),
         accounts::endpoints(),
         keys::endpoints(),

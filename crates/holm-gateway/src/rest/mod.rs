@@ -43,6 +43,7 @@ pub mod sandboxes;
 pub mod schema;
 pub mod secrets;
 pub mod service;
+mod snapshots;
 pub mod templates;
 pub mod text;
 pub mod tunnel;

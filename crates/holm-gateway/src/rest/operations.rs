@@ -2,7 +2,7 @@
 //! by REST is told the route.
 
 /// An operation and its route.
-const ROUTES: [(&str, &str); 18] = [
+const ROUTES: [(&str, &str); 21] = [
     ("create_sandbox", "`POST /v1/sandboxes`"),
     ("list_sandboxes", "`GET /v1/sandboxes`"),
     ("get_sandbox", "`GET /v1/sandboxes/{sandbox_id}`"),
@@ -20,6 +20,9 @@ const ROUTES: [(&str, &str); 18] = [
     // Before the one whose name is its end.
     ("unexpose_port", "`DELETE …/ports`"),
     ("expose_port", "`POST …/ports`"),
+    ("snapshot_sandbox", "`POST …/snapshots`"),
+    ("fork_sandbox", "`POST …/fork`"),
+    ("delete_snapshot", "`DELETE /v1/snapshots/{snapshot}`"),
     ("get_usage", "`GET /v1/usage`"),
     ("get_service_info", "`GET /v1/service-info`"),
 ];

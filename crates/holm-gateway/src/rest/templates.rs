@@ -15,7 +15,7 @@ use crate::show::time;
 
 const PATH: &str = "/v1/templates";
 const ONE: &str = "/v1/templates/{template}";
-const NAME: &str = "^[a-z0-9][a-z0-9._-]{0,62}$";
+pub(super) const NAME: &str = "^[a-z0-9][a-z0-9._-]{0,62}$";
 
 /// The name of a template in a path.
 #[derive(Debug)]
@@ -45,6 +45,8 @@ pub struct TemplateShown {
     pub source: String,
     /// Digests of its layers, the lowest one first; none of this host's own programs.
     pub layers: Vec<String>,
+    /// Whether it is a snapshot of your account, which nobody else sees.
+    pub snapshot: bool,
     /// Bytes of all layers, those included that other templates have as well.
     pub bytes: u64,
     /// When it was made; null for this host's own programs.
@@ -83,6 +85,7 @@ impl From<TemplateView> for TemplateShown {
             aliases: view.aliases,
             source: view.source,
             layers: view.layers,
+            snapshot: view.snapshot,
             bytes: view.bytes,
             created_at: view.created_at.map(time),
             config: TemplateConfig {
@@ -103,7 +106,8 @@ pub fn endpoints() -> Vec<Endpoint> {
         id: "template_list",
         tag: "templates",
         summary: "List templates",
-        description: "What sandboxes can be made from. The operator of the service makes them.",
+        description: "What sandboxes can be made from. The operator of the service makes them; snapshots of the \
+            key's account are among them.",
         scope: Some(KeyScope::Read),
         errors: &[],
         headers: &[],

@@ -32,10 +32,13 @@ pub(super) fn layer_name(number: usize) -> String {
     }
 }
 
-/// How an overlay is told its lower layers, of which there are `count`: keys and values.
-pub(super) fn lowers(count: usize) -> Vec<(&'static str, String)> {
-    // The uppermost comes first.
-    let names: Vec<_> = (0..count).rev().map(layer_name).collect();
+/// The names of so many layers, the uppermost one first.
+pub(super) fn layer_names(count: usize) -> Vec<String> {
+    (0..count).rev().map(layer_name).collect()
+}
+
+/// How an overlay is told its lower layers, the uppermost one first: keys and values.
+pub(super) fn lowers(names: Vec<String>) -> Vec<(&'static str, String)> {
     let all = names.join(":");
     if all.len() <= LONGEST_VALUE {
         return vec![("lowerdir", all)];
@@ -60,6 +63,29 @@ pub(super) fn prepare(root: &OwnedFd) -> Result<OwnedFd, Failure> {
         own_file(&etc, name, "").tried(&format!("make /etc/{name}"))?;
     }
     Ok(etc)
+}
+
+/// Makes what is the sandbox's own from the start and layers over the host's programs lack. `owners`:
+/// there is more than one user inside.
+pub(super) fn own_places(root: &OwnedFd, owners: bool) -> Result<(), Failure> {
+    let home = match target::directory(root, "home") {
+        Ok(home) => home,
+        Err(_) => own_directory(root, "home", 0o755).tried("make /home")?,
+    };
+    for (above, name) in [(&home, "sandbox"), (root, "workspace")] {
+        // Whatever it is by now.
+        if rustix::fs::statat(above, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            continue;
+        }
+        own_directory(above, name, 0o755).tried(&format!("make the user's {name}"))?;
+        if owners {
+            let user = Some(rustix::fs::Uid::from_raw(crate::upper::USER));
+            let group = Some(rustix::fs::Gid::from_raw(crate::upper::USER));
+            rustix::fs::chownat(above, name, user, group, AtFlags::SYMLINK_NOFOLLOW)
+                .tried(&format!("give {name} to the user"))?;
+        }
+    }
+    Ok(())
 }
 
 /// A directory of that name, the one that is there or an empty one in the place of what is there.
@@ -114,6 +140,7 @@ mod tests {
 
     #[test]
     fn layers_are_told_in_one_text_while_the_kernel_takes_it() {
+        let lowers = |count| lowers(layer_names(count));
         assert_eq!(lowers(1), [("lowerdir", "0".to_owned())]);
         assert_eq!(lowers(3), [("lowerdir", "2:1:0".to_owned())]);
         let sixty = lowers(60);

@@ -111,8 +111,12 @@ fn prepare(
     let new_root = perform(fault, Step::Overlay, || root::mount_overlays(preparation))?;
     let etc = perform(fault, Step::Kernel, || {
         // Before anything is mounted that a link could lead into.
-        let etc = match preparation.base {
-            Base::Host { .. } => None,
+        let etc = match &preparation.base {
+            Base::Host { over, .. } if over.is_empty() => None,
+            Base::Host { .. } => {
+                image::own_places(&new_root, !preparation.ids.is_single())?;
+                Some(image::prepare(&new_root)?)
+            }
             Base::Layers(_) => Some(image::prepare(&new_root)?),
         };
         kernel::mount(&new_root, preparation.ids)?;
@@ -126,7 +130,7 @@ fn prepare(
                 network::resolver::correct(gate, &etc)?;
             }
         }
-        pivot(&new_root)
+        root::pivot_over(&new_root)
     })?;
     Ok(mounts)
 }

@@ -54,19 +54,21 @@ impl Layers {
 /// All read-only layers with the names that they have in the staging area.
 fn layers(preparation: &Preparation) -> Vec<(String, &Layer)> {
     match &preparation.base {
-        Base::Host { skeleton, trees } => {
+        Base::Host { skeleton, trees, over } => {
             let trees = trees.iter().flat_map(|tree| {
                 let lower = (format!("l-{}", tree.name), &tree.lower);
                 let hide = tree.hide.as_ref().map(|hide| (format!("h-{}", tree.name), hide));
                 std::iter::once(lower).chain(hide)
             });
-            std::iter::once(("s".to_owned(), skeleton)).chain(trees).collect()
+            let skeleton = std::iter::once(("s".to_owned(), skeleton));
+            skeleton.chain(trees).chain(numbered(over)).collect()
         }
-        Base::Layers(layers) => {
-            let name = |(number, layer)| (image::layer_name(number), layer);
-            layers.iter().enumerate().map(name).collect()
-        }
+        Base::Layers(layers) => numbered(layers).collect(),
     }
+}
+
+fn numbered(layers: &[Layer]) -> impl Iterator<Item = (String, &Layer)> {
+    layers.iter().enumerate().map(|(number, layer)| (image::layer_name(number), layer))
 }
 
 /// Makes the staging area the working directory, with all layers mounted in it.
@@ -143,14 +145,14 @@ fn open_layer(path: &Path) -> Result<OwnedFd, Failure> {
 /// layer before it is an upper layer, so that nothing is copied up. An image of a disk has what a
 /// root of the host template needs; the root of an image of a template gets an empty one.
 fn prepare_upper(preparation: &Preparation) -> Result<(), Failure> {
-    match (&preparation.base, &preparation.disk) {
-        (Base::Host { .. }, Disk::Fd) => Ok(()),
-        (Base::Host { trees, .. }, Disk::Memory(_)) => {
-            let trees = trees.iter().map(|tree| tree.name.as_str());
-            crate::upper::lay_out(Path::new("d"), trees, !preparation.ids.is_single())
-                .tried("lay the writable layer out")
-        }
-        (Base::Layers(_), _) => {
+    if let (Base::Host { trees, .. }, Disk::Memory(_)) = (&preparation.base, &preparation.disk) {
+        let trees = trees.iter().map(|tree| tree.name.as_str());
+        crate::upper::lay_out(Path::new("d"), trees, !preparation.ids.is_single())
+            .tried("lay the writable layer out")?;
+    }
+    match &preparation.base {
+        Base::Host { over, .. } if over.is_empty() => Ok(()),
+        Base::Host { .. } | Base::Layers(_) => {
             ["d/image", "d/image/u", "d/image/w"].iter().try_for_each(|dir| mkdir(dir, 0o755))
         }
     }
@@ -159,19 +161,20 @@ fn prepare_upper(preparation: &Preparation) -> Result<(), Failure> {
 /// Mounts the root's overlay and those of the host's trees on it. Answers the root.
 pub(super) fn mount_overlays(preparation: &Preparation) -> Result<OwnedFd, Failure> {
     mkdir("r", 0o755)?;
-    let trees = match &preparation.base {
-        Base::Host { trees, .. } => trees,
+    let (trees, over) = match &preparation.base {
+        Base::Host { trees, over, .. } => (trees, image::layer_names(over.len())),
         Base::Layers(layers) => {
-            let root = overlay(&image::lowers(layers.len()), "d/image")?;
+            let root = overlay(&image::lowers(image::layer_names(layers.len())), "d/image")?;
             attach(&root, "r")?;
             return Ok(root);
         }
     };
-    let root = overlay(&[("lowerdir", "s".to_owned())], "d/root")?;
+    let lowers = over.iter().cloned().chain(["s".to_owned()]).collect();
+    let upper = if over.is_empty() { "d/root" } else { "d/image" };
+    let root = overlay(&image::lowers(lowers), upper)?;
     attach(&root, "r")?;
     for tree in trees {
-        let lower = [("lowerdir", lower_of(tree))];
-        let mount = overlay(&lower, &format!("d/{}", tree.name))?;
+        let mount = overlay(&image::lowers(lowers_of(tree, &over)), &format!("d/{}", tree.name))?;
         let place = target::directory(&root, &tree.name)
             .tried(&format!("find the place of /{}", tree.name))?;
         target::move_to(&mount, &place).tried("mount a tree of the host")?;
@@ -179,11 +182,18 @@ pub(super) fn mount_overlays(preparation: &Preparation) -> Result<OwnedFd, Failu
     Ok(root)
 }
 
-fn lower_of(tree: &Tree) -> String {
-    match tree.hide {
-        Some(_) => format!("h-{0}:l-{0}", tree.name),
-        None => format!("l-{}", tree.name),
-    }
+/// The lower layers of a tree of the host, the uppermost one first: what layers over the host have
+/// under its name, what hides entries of it, and the tree.
+fn lowers_of(tree: &Tree, over: &[String]) -> Vec<String> {
+    let name = &tree.name;
+    let is_directory = |layer: &&String| {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // A name of our own in a layer; a link there is none of its directories.
+        rustix::fs::open(format!("{layer}/{name}"), flags, Mode::empty()).is_ok()
+    };
+    let over = over.iter().filter(is_directory).map(|layer| format!("{layer}/{name}"));
+    let hide = tree.hide.as_ref().map(|_| format!("h-{name}"));
+    over.chain(hide).chain([format!("l-{name}")]).collect()
 }
 
 fn overlay(lowers: &[(&str, String)], disk: &str) -> Result<OwnedFd, Failure> {
@@ -222,6 +232,22 @@ pub(crate) fn pivot(root: &OwnedFd) -> Result<(), Failure> {
     rustix::mount::unmount(".", UnmountFlags::DETACH)
         .map_err(|errno| refused("unmount the old root", errno))?;
     rustix::process::chdir("/").map_err(|errno| refused("enter /", errno))
+}
+
+/// Makes `root` the root, on top of the disk that its overlays write to, and lets go of the old one.
+/// The disk becomes the root of the mount namespace. There is no path to it from what lies on it, and
+/// nobody inside may take that off; a helper of the launcher does so in a copy of the namespace, to read
+/// what was written (`pack::enter`).
+pub(crate) fn pivot_over(root: &OwnedFd) -> Result<(), Failure> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let disk = rustix::fs::open("d", flags, Mode::empty()).tried("open the disk")?;
+    let onto = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    rustix::mount::move_mount(root, "", &disk, "", onto).tried("mount the root on the disk")?;
+    pivot(&disk)?;
+    // The root of this process is the disk now, with nothing but the new root on it.
+    rustix::process::fchdir(root).tried("enter the root")?;
+    rustix::process::chroot(".").tried("make it the root")?;
+    rustix::process::chdir("/").tried("enter /")
 }
 
 /// The kernel's host name; the files that repeat it are the guest's.

@@ -87,7 +87,11 @@ fn build(place: &Place, inside: &str, proc: &str, dev: &str) -> Result<Seen, Fai
     sys::thread::leave_mounts_and_name().expect("own mounts");
     let preparation = Preparation {
         ids: IdMap::Range { start: 0 },
-        base: Base::Host { skeleton: Layer::Path(place.template()), trees: Vec::new() },
+        base: Base::Host {
+            skeleton: Layer::Path(place.template()),
+            trees: Vec::new(),
+            over: Vec::new(),
+        },
         disk: Disk::Memory(DiskSize { bytes: 1 << 20, inodes: 1000 }),
         mounts: vec![MountRo { host: place.0.join("shown"), inside: inside.to_owned() }],
         mounts_by_fd: false,

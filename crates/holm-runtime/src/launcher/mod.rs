@@ -10,6 +10,7 @@ mod host;
 mod janitor;
 mod keeper;
 mod namer;
+mod packer;
 mod slot;
 mod start;
 mod undo;
@@ -246,6 +247,7 @@ impl<'a> Launcher<'a> {
             }
             Request::Gate { seq, id } => self.make_sockets(binder::Errand::Gate, seq, &id),
             Request::Ports { seq, id } => self.make_sockets(binder::Errand::Ports, seq, &id),
+            Request::Pack { seq, id } => self.pack(seq, &id),
             Request::Shutdown { seq } => {
                 self.shutdown.push(seq);
                 self.end_all();
@@ -256,15 +258,10 @@ impl<'a> Launcher<'a> {
     }
 
     fn create(&mut self, seq: u64, spec: SandboxSpec) {
-        let refused = if self.closing {
-            Some(Failure::internal("create after shutdown"))
-        } else if self.find(&spec.id).is_some() {
-            Some(Failure::internal(format!("{} exists already", spec.id)))
-        } else {
-            None
-        };
-        if let Some(failure) = refused {
-            self.tell(&Event::Failed { seq, failure });
+        let exists = || self.find(&spec.id).map(|_| format!("{} exists already", spec.id));
+        let closing = self.closing.then(|| "create after shutdown".to_owned());
+        if let Some(refused) = closing.or_else(exists) {
+            self.tell(&Event::Failed { seq, failure: Failure::internal(refused) });
             return;
         }
         let order = Order { seq, spec };
@@ -315,6 +312,7 @@ impl<'a> Launcher<'a> {
             }
             self.note_named(pid, status);
             self.note_bound(pid);
+            self.note_packed(pid);
             self.note_death(pid, status);
         }
     }

@@ -1,5 +1,6 @@
 //! A sandbox on its way from nothing, over a blank, to a running one, and back to nothing.
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
@@ -57,6 +58,10 @@ pub(super) struct Slot {
     pub gate_sockets: Vec<OwnedFd>,
     /// Helpers that make sockets inside.
     pub binders: Vec<Binder>,
+    /// The helper that reads its files, while its processes stand still.
+    pub packer: Option<i32>,
+    /// Who waits for that one's end.
+    pub packs: VecDeque<u64>,
     /// PID 1 was told to go on to the guest.
     pub told: bool,
     /// The host name inside is still a blank's.
@@ -117,6 +122,8 @@ impl Slot {
             gate: None,
             gate_sockets: Vec::new(),
             binders: Vec::new(),
+            packer: None,
+            packs: VecDeque::new(),
             told: false,
             nameless: false,
             namer: None,

@@ -203,12 +203,14 @@ fn undo_name(slot: &Slot) -> Undone {
     Undone::Wait
 }
 
-/// From here on nobody inside reaches the gate by us. Helpers that make sockets inside may hold the
-/// sandbox's namespaces, so they are killed and waited for.
+/// From here on nobody inside reaches the gate by us. Helpers that make sockets inside, or read files,
+/// may hold the sandbox's namespaces, so they are killed and waited for; processes that stood still for
+/// the latter go on, because some could not be killed before.
 fn undo_gate(slot: &mut Slot) -> Undone {
     slot.gate_sockets.clear();
     slot.binders.iter().for_each(Binder::kill);
-    if slot.binders.is_empty() { Undone::Yes } else { Undone::Wait }
+    slot.stop_packing();
+    if slot.binders.is_empty() && slot.packer.is_none() { Undone::Yes } else { Undone::Wait }
 }
 
 /// Kills builder and PID 1, and waits for both. A PID 1 whose builder died before it could report

@@ -10,6 +10,7 @@ use crate::cgroup::Control;
 use crate::driver::{BoxFuture, DriverError, ExitReason, GateSockets, Machine, PortSockets, Usage};
 use crate::failure::Failure;
 use crate::message::{Created, Request};
+use crate::pack::LayerStream;
 
 /// Dropping it without [`Machine::destroy`] ends the sandbox too, without waiting: nobody could
 /// reach it any more. One that outlives its driver goes on.
@@ -81,6 +82,15 @@ impl Machine for LinuxMachine {
                 return Err(Failure::internal("no sockets for ports have come").into());
             }
             Ok(Some(PortSockets::by_family(fds)))
+        })
+    }
+
+    fn pack(&self) -> BoxFuture<'_, Result<LayerStream, DriverError>> {
+        Box::pin(async move {
+            let id = self.created.id.clone();
+            let fds = self.shared.sockets(|seq| Request::Pack { seq, id }).await?;
+            let stream = LayerStream::of(fds);
+            Ok(stream.ok_or_else(|| Failure::internal("no pipe for an archive has come"))?)
         })
     }
 

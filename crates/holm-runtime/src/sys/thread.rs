@@ -70,6 +70,19 @@ pub fn landlock_level() -> i64 {
     unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0_usize, VERSION) }.max(0)
 }
 
+/// Gives this process, which has one thread, a copy of the mounts and, of what else can be reached by
+/// name, something of its own: network, IPC, host name, groups.
+pub fn leave_everything() -> Result<(), Errno> {
+    let all = libc::CLONE_NEWNS
+        | libc::CLONE_NEWNET
+        | libc::CLONE_NEWIPC
+        | libc::CLONE_NEWUTS
+        | libc::CLONE_NEWCGROUP;
+    // SAFETY: none of these flags shares or unshares memory or descriptors.
+    checked(unsafe { libc::syscall(libc::SYS_unshare, all) })?;
+    Ok(())
+}
+
 /// Gives the calling thread a network of its own, for tests. It ends with the thread.
 #[cfg(test)]
 pub fn leave_network() -> Result<(), Errno> {

@@ -15,6 +15,7 @@ mod layers;
 mod leftovers;
 mod outlive;
 mod owned;
+mod packed;
 mod poor;
 mod ports;
 mod rig;
@@ -45,6 +46,7 @@ fn main() {
                 layers::hostile::TESTS,
                 outlive::TESTS,
                 owned::TESTS,
+                packed::TESTS,
                 poor::TESTS,
                 ports::TESTS,
                 rootless::TESTS,

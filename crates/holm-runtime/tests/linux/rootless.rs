@@ -9,7 +9,7 @@ use holm_runtime::{Layer, doctor};
 use crate::gate;
 use crate::harness::Test;
 use crate::rig::{Rig, ask, base, options, sh, spec};
-use crate::{layers, leftovers, ports};
+use crate::{layers, leftovers, packed, ports};
 
 pub const TESTS: &[Test] = &[
     ("rootless_with_one_id", with_one_id),
@@ -86,6 +86,7 @@ pub fn child(kind: &str) -> ! {
             served.stop();
         }
         ports::check(&rig, &*machine);
+        packed::of_a_user(&rig, &*machine);
         for (script, want) in [
             ("id -u; id -g; hostname", "1000\n1000\nisland\nexit 0\n"),
             (

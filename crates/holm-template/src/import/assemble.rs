@@ -14,7 +14,7 @@ use crate::error::{Attempt as _, Result, TemplateError, TemplateErrorKind};
 use crate::id::{Digest, LayerId};
 use crate::library::{Confined, Draft, Facts, LayerLock, Library, run};
 use crate::template::{Template, TemplateConfig};
-use crate::unpack::{Packing, Task, Unpack, Unpacked};
+use crate::unpack::{Form, Packing, Task, Unpack, Unpacked};
 
 const BUFFER: usize = 256 << 10;
 
@@ -81,6 +81,8 @@ pub(crate) fn assemble(
         source: image.source,
         bytes,
         created: now.map_or(0, |now| now.as_secs()),
+        on_host: false,
+        written: None,
     };
     library.record(&template, request.replace, &held)?;
     Ok(template)
@@ -127,6 +129,7 @@ fn bring(
     let ids = confined::id_map();
     let task = Task::Unpack(Unpack {
         packing: source.packing,
+        form: Form::Image,
         limits: request.limits,
         last_id: confined::last_id(ids),
     });

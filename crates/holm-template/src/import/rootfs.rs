@@ -7,6 +7,7 @@ use std::io::{self, Read as _, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use holm_runtime::archive::{self as writer, Head};
 use holm_runtime::confined;
 use holm_runtime::ids::IdMap;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat};
@@ -14,7 +15,6 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat};
 use super::assemble::{Content, Image, Source};
 use crate::error::{Result, TemplateError, TemplateErrorKind};
 use crate::import::open_file;
-use crate::tar::writer::{self, Head};
 use crate::template::TemplateConfig;
 use crate::unpack::Packing;
 
@@ -162,8 +162,8 @@ impl Walk<'_> {
         let size = if kind == b'0' { u64::try_from(facts.st_size).unwrap_or(0) } else { 0 };
         let (uid, gid) = inside(self.ids, facts.st_uid, facts.st_gid);
         let mode = facts.st_mode & 0o7777;
-        let mtime = facts.st_mtime;
-        let head = Head { path, kind, mode, uid, gid, size, mtime, link, xattrs };
+        let mtime = (facts.st_mtime, 0);
+        let head = Head { path, kind, mode, uid, gid, size, mtime, link, xattrs, sparse: None };
         self.out.write_all(&writer::head(&head))
     }
 

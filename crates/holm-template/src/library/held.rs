@@ -20,6 +20,14 @@ pub struct Held {
 }
 
 impl Held {
+    /// One that was just recorded, with everything that holds it.
+    pub(super) fn recorded(template: Template, record: File, locks: Vec<LayerLock>) -> Self {
+        let layers = template.layers.clone();
+        Self { template: Some(template), layers, _record: Some(record), _locks: locks }
+    }
+}
+
+impl Held {
     /// The template, where one was held by its name.
     #[must_use]
     pub fn template(&self) -> Option<&Template> {
@@ -42,7 +50,12 @@ impl Library {
         if template::check_name(name).is_err() {
             return Ok(None);
         }
-        let path = self.template_path(name);
+        self.hold_record(name, name)
+    }
+
+    /// The same of what is recorded in a file, and is called `name`.
+    pub(super) fn hold_record(&self, file: &str, name: &str) -> Result<Option<Held>> {
+        let path = self.template_path(file);
         loop {
             let record = match File::open(&path) {
                 Ok(record) => record,

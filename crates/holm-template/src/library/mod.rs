@@ -3,6 +3,7 @@
 //! | path below the data directory | what it is |
 //! | --- | --- |
 //! | `images/templates/NAME.json` | a template; a shared lock on it holds the template |
+//! | `images/templates/OWNER@NAME.json` | a snapshot, likewise |
 //! | `images/layers/HEX/tree` | a layer as an overlay takes it |
 //! | `images/layers/HEX/layer.json` | what the layer is; a shared lock on the directory holds the layer |
 //! | `images/drafts/…` | what is being made or removed, locked by who does; of the dead, swept |
@@ -13,6 +14,7 @@ mod draft;
 mod held;
 mod layer;
 mod prune;
+mod snapshot;
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -30,6 +32,7 @@ pub(crate) use draft::{Confined, Draft, run};
 pub use held::Held;
 pub(crate) use layer::{Facts, LayerLock};
 pub use prune::Pruned;
+pub use snapshot::{NewSnapshot, Written};
 
 /// Longest record that is read.
 const MAX_RECORD: u64 = 1 << 20;
@@ -76,11 +79,36 @@ impl Library {
         if template::check_name(name).is_err() {
             return Ok(None);
         }
-        match File::open(self.template_path(name)) {
+        self.get_record(name, name)
+    }
+
+    /// What is recorded in a file, and is called `name`.
+    fn get_record(&self, file: &str, name: &str) -> Result<Option<Template>> {
+        match File::open(self.template_path(file)) {
             Ok(file) => read_template(file, name).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).tried("open a template"),
         }
+    }
+
+    /// Names of all records, of templates and of snapshots.
+    fn record_names(&self) -> Result<Vec<String>> {
+        let mut names: Vec<String> = names(&self.images.join("templates"))?
+            .into_iter()
+            .filter_map(|name| name.strip_suffix(".json").map(str::to_owned))
+            .collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Everything that is recorded.
+    fn recorded(&self) -> Result<Vec<Template>> {
+        let mut all = Vec::new();
+        for name in self.record_names()? {
+            // One that goes meanwhile is not there.
+            all.extend(self.get_record(&name, &name)?);
+        }
+        Ok(all)
     }
 
     /// All templates, by name.
@@ -88,14 +116,9 @@ impl Library {
     /// # Errors
     /// When one cannot be read.
     pub fn list(&self) -> Result<Vec<Template>> {
-        let mut names: Vec<String> = names(&self.images.join("templates"))?
-            .into_iter()
-            .filter_map(|name| name.strip_suffix(".json").map(str::to_owned))
-            .collect();
-        names.sort_unstable();
         let mut all = Vec::new();
-        for name in names {
-            // One that goes meanwhile is not there.
+        for name in self.record_names()? {
+            // One that goes meanwhile is not there; a snapshot is no template.
             all.extend(self.get(&name)?);
         }
         Ok(all)
@@ -113,7 +136,12 @@ impl Library {
     /// When it is held.
     pub fn remove(&self, name: &str) -> Result<bool> {
         template::check_name(name)?;
-        let path = self.template_path(name);
+        self.remove_record(name, &format!("the template `{name}`"))
+    }
+
+    /// Removes what is recorded in a file; `what` is what it is called.
+    fn remove_record(&self, file: &str, what: &str) -> Result<bool> {
+        let path = self.template_path(file);
         loop {
             let file = match File::open(&path) {
                 Ok(file) => file,
@@ -124,7 +152,7 @@ impl Library {
                 Err(Errno::WOULDBLOCK) => {
                     return Err(TemplateError::new(
                         TemplateErrorKind::InUse,
-                        format!("the template `{name}` is in use; end its sandboxes first"),
+                        format!("{what} is in use; end its sandboxes first"),
                     ));
                 }
                 other => other.tried("lock a template")?,
@@ -143,13 +171,24 @@ impl Library {
         replace: bool,
         _locks: &[LayerLock],
     ) -> Result<()> {
+        match self.write_record(template, &template.name, replace) {
+            Ok(None) => Err(exists(&template.name)),
+            other => other.map(drop),
+        }
+    }
+
+    /// Records it in a file, which the answer holds. None when there is one.
+    fn write_record(&self, template: &Template, file: &str, replace: bool) -> Result<Option<File>> {
         let text = serde_json::to_vec_pretty(template)
             .map_err(|error| TemplateError::internal(format!("write a template: {error}")))?;
         let draft = Draft::make(self)?;
         let path = draft.path().join("template");
         fs::write(&path, text).tried("write a template")?;
-        File::open(&path).and_then(|file| file.sync_all()).tried("write a template")?;
-        let to = self.template_path(&template.name);
+        let record = File::open(&path).tried("write a template")?;
+        record.sync_all().tried("write a template")?;
+        // Before anybody can find it.
+        flock(&record, FlockOperation::NonBlockingLockShared).tried("lock a template")?;
+        let to = self.template_path(file);
         let flags = if replace {
             rustix::fs::RenameFlags::empty()
         } else {
@@ -157,11 +196,11 @@ impl Library {
         };
         let cwd = rustix::fs::CWD;
         match rustix::fs::renameat_with(cwd, &path, cwd, &to, flags) {
-            Err(Errno::EXIST) => Err(exists(&template.name)),
-            other => other.tried("record a template"),
-        }?;
+            Err(Errno::EXIST) => return Ok(None),
+            other => other.tried("record a template")?,
+        }
         sync_dir(&self.images.join("templates"));
-        Ok(())
+        Ok(Some(record))
     }
 
     /// Refuses a name that is taken, before any work is done for it.

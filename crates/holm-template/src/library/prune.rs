@@ -56,6 +56,11 @@ impl Library {
         Ok(count)
     }
 
+    /// Removes those of some layers that nothing names and nobody holds.
+    pub(crate) fn free(&self, layers: &[LayerId]) -> Result<()> {
+        layers.iter().try_for_each(|id| self.prune_layer(id).map(drop))
+    }
+
     fn prune_layer(&self, id: &LayerId) -> Result<Option<u64>> {
         let path = self.layer_dir(id);
         let Ok(lock) = File::open(&path) else { return Ok(None) };
@@ -66,7 +71,7 @@ impl Library {
         }
         // Read under the lock: whoever is about to name the layer holds it until it is named.
         let named: BTreeSet<LayerId> =
-            self.list()?.into_iter().flat_map(|template| template.layers).collect();
+            self.recorded()?.into_iter().flat_map(|template| template.layers).collect();
         if named.contains(id) {
             return Ok(None);
         }

@@ -4,7 +4,7 @@ use super::sparse::{Map, decimal};
 use super::{Result, broken};
 
 /// Most extended attributes of an entry.
-const MAX_XATTRS: usize = 128;
+const MAX_XATTRS: usize = 512;
 
 /// Collected before a header.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, FileType, Gid, Mode, Uid};
 use rustix::io::Errno;
 
 use super::name::{Name, c_string, refused, show};
-use super::task::Unpacked;
+use super::task::{Form, Unpacked};
 use super::tree::{Place, Tree, timestamps};
 use super::{marker, xattr};
 use crate::error::{Attempt as _, Result};
@@ -27,11 +27,17 @@ pub(super) fn make<R: Read>(
     entry: &Entry,
     done: &mut Unpacked,
 ) -> Result<()> {
-    let name = Name::parse(&entry.path)?;
-    xattr::check(entry)?;
+    let form = tree.form();
+    let name = Name::parse(&entry.path, form)?;
+    xattr::check(entry, form)?;
     let Some(name) = name else { return root(tree, entry) };
-    if marker::take(tree, &name)? {
-        return Ok(());
+    match form {
+        Form::Image if marker::take(tree, &name)? => return Ok(()),
+        Form::Overlay if entry.kind == Kind::Device => {
+            let place = tree.place(&name)?;
+            return marker::hide(&place).and_then(|()| tree.look(512));
+        }
+        _ => {}
     }
     let owner = tree.ids(&entry.path, entry.uid, entry.gid)?;
     match entry.kind {
@@ -43,6 +49,9 @@ pub(super) fn make<R: Read>(
             let place = tree.place(&name)?;
             let directory = tree.directory(&place)?;
             directory_facts(tree, entry, &directory, owner)?;
+            if xattr::is_opaque(entry) {
+                marker::set_opaque(&directory)?;
+            }
             tree.directory_time(name.full(), entry.mtime);
         }
         Kind::File => {
@@ -117,7 +126,10 @@ fn file<R: Read>(
     place: &Place,
     owner: Option<(Uid, Gid)>,
 ) -> Result<()> {
-    tree.count(entry.map.length)?;
+    tree.count(match tree.form() {
+        Form::Image => entry.map.length,
+        Form::Overlay => entry.map.pieces.iter().map(|(_, length)| length).sum(),
+    })?;
     let file = tree.file(place)?;
     let mut end = 0;
     archive.content(&entry.map, |offset, part| {
@@ -170,7 +182,7 @@ fn hard_link(tree: &mut Tree, entry: &Entry, name: &Name) -> Result<()> {
             &format!("it is a hard link to `{to}`, which this layer has not as a file"),
         )
     };
-    let target = Name::parse(&entry.link)?.ok_or_else(missing)?;
+    let target = Name::parse(&entry.link, tree.form())?.ok_or_else(missing)?;
     // Before the place is made: making it may not make the target.
     let source = tree.find(&target)?.ok_or_else(missing)?;
     let found = source.stat()?.ok_or_else(missing)?;

@@ -37,7 +37,7 @@ pub(super) fn take(tree: &mut Tree, name: &Name) -> Result<bool> {
 }
 
 /// Hides what lower layers have under a name. What this layer has there stays, and hides it anyway.
-fn hide(place: &Place) -> Result<()> {
+pub(super) fn hide(place: &Place) -> Result<()> {
     match place.stat()? {
         None => {
             rustix::fs::mknodat(

@@ -28,8 +28,8 @@ use tree::Tree;
 
 pub(crate) use inflate::guess;
 pub(crate) use name::show;
+pub(crate) use task::{Form, Task, Unpack, Unpacked};
 pub use task::{Limits, Packing};
-pub(crate) use task::{Task, Unpack, Unpacked};
 
 /// Is a confined worker, where this program was started as one
 /// ([`holm_runtime::confined::ARGUMENT`]). To be called first in `main`, while there is one thread.

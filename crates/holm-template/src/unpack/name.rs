@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 
+use super::task::Form;
 use crate::error::{Result, TemplateError, TemplateErrorKind};
 
 /// Longest name in all, as the kernel has it.
@@ -21,7 +22,7 @@ pub(super) struct Name {
 impl Name {
     /// None for the root itself. A name that begins with a slash is one below the root as well: the
     /// root of an archive made with such names is the root.
-    pub(super) fn parse(path: &[u8]) -> Result<Option<Self>> {
+    pub(super) fn parse(path: &[u8], form: Form) -> Result<Option<Self>> {
         let parts: Vec<&[u8]> =
             path.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b".")).collect();
         let refuse = |why: &str| Err(refused(path, why));
@@ -38,7 +39,7 @@ impl Name {
             return refuse("a part of it is longer than 255 bytes");
         }
         let Some((own, above)) = parts.split_last() else { return Ok(None) };
-        if above.iter().any(|part| part.starts_with(super::marker::PREFIX)) {
+        if form == Form::Image && above.iter().any(|part| part.starts_with(super::marker::PREFIX)) {
             return refuse("it goes through a whiteout");
         }
         Ok(Some(Self { above: above.join(&b'/'), own: own.to_vec() }))
@@ -85,7 +86,7 @@ mod tests {
 
     #[test]
     fn names_stay_below_the_root() {
-        let parse = |path: &str| Name::parse(path.as_bytes());
+        let parse = |path: &str| Name::parse(path.as_bytes(), Form::Image);
         for (path, want) in [
             ("a", Some(("", "a"))),
             ("./a/b/c", Some(("a/b", "c"))),
@@ -113,5 +114,6 @@ mod tests {
         ] {
             assert_eq!(parse(path).unwrap_err().kind, TemplateErrorKind::Refused, "{path}");
         }
+        assert!(Name::parse(b".wh.a/b", Form::Overlay).is_ok());
     }
 }

@@ -20,7 +20,7 @@ pub enum Packing {
 /// What one layer may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Bytes: of the decompressed archive, and of the files in it with all their holes.
+    /// Bytes: of the decompressed archive, and of the files in it, an image's with all their holes.
     pub bytes: u64,
     /// Entries.
     pub entries: u64,
@@ -49,9 +49,19 @@ pub(crate) enum Task {
     Remove,
 }
 
+/// How an archive says what a layer takes away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Form {
+    /// As images do: by names that begin with `.wh.`.
+    Image,
+    /// As an overlay does ([`holm_runtime::LayerStream`]); all names are names of files.
+    Overlay,
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Unpack {
     pub packing: Packing,
+    pub form: Form,
     pub limits: Limits,
     /// The last id that a file can have; none where all belong to the user.
     pub last_id: Option<u32>,

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::marker;
 use super::name::{Name, c_string, refused, show};
 use super::remove;
-use super::task::Unpack;
+use super::task::{Form, Unpack};
 use crate::error::{Attempt as _, Result, TemplateError, TemplateErrorKind, full};
 
 /// No magic links, no links at all, nothing above.
@@ -64,6 +64,11 @@ impl Tree {
     /// Bytes of content so far.
     pub(super) fn written(&self) -> u64 {
         self.written
+    }
+
+    /// Of its archive.
+    pub(super) fn form(&self) -> Form {
+        self.task.form
     }
 
     /// Whether owners and file capabilities can be kept.

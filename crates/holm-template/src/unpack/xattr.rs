@@ -2,7 +2,7 @@
 //!
 //! | name | |
 //! | --- | --- |
-//! | `user.overlay.*`, `trusted.*` | refused: they would steer the overlay, or belong to the host |
+//! | `user.overlay.*`, `trusted.*` | refused: they would steer the overlay, or belong to the host. What a //! sandbox has written says of a directory that it hides what is below it (`user.overlay.opaque`) |
 //! | other `user.*` | kept, on files and directories |
 //! | `security.capability` | kept on files, where owners can be kept; without effect in sandboxes, whose mounts are nosuid |
 //! | all else | left out |
@@ -13,12 +13,24 @@ use rustix::fs::{XattrFlags, fsetxattr};
 use rustix::io::Errno;
 
 use super::name::{refused, show};
+use super::task::Form;
 use crate::error::{Attempt as _, Result};
 use crate::tar::{Entry, Kind};
 
+const OPAQUE: &[u8] = b"user.overlay.opaque";
+
+/// True of a directory that hides what lower layers have below it; images say that otherwise.
+pub(super) fn is_opaque(entry: &Entry) -> bool {
+    entry.xattrs.iter().any(|(name, value)| name == OPAQUE && value == b"y")
+}
+
 /// Refuses an entry with one that must not be.
-pub(super) fn check(entry: &Entry) -> Result<()> {
-    let bad = |name: &[u8]| name.starts_with(b"user.overlay.") || name.starts_with(b"trusted.");
+pub(super) fn check(entry: &Entry, form: Form) -> Result<()> {
+    let known = form == Form::Overlay && entry.kind == Kind::Directory;
+    let bad = |name: &[u8]| {
+        let overlays = name.starts_with(b"user.overlay.") && !(known && name == OPAQUE);
+        overlays || name.starts_with(b"trusted.")
+    };
     match entry.xattrs.iter().find(|(name, _)| bad(name)) {
         Some((name, _)) => {
             let text = format!("it has the extended attribute `{}`", show(name));
@@ -32,8 +44,8 @@ pub(super) fn check(entry: &Entry) -> Result<()> {
 pub(super) fn set(entry: &Entry, file: impl AsFd, capabilities: bool) -> Result<()> {
     for (name, value) in &entry.xattrs {
         let capability = name == b"security.capability";
-        let kept =
-            name.starts_with(b"user.") || (capability && capabilities && entry.kind == Kind::File);
+        let kept = (name.starts_with(b"user.") && name != OPAQUE)
+            || (capability && capabilities && entry.kind == Kind::File);
         if !kept {
             continue;
         }

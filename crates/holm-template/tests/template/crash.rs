@@ -37,7 +37,7 @@ fn slow(dir: &Path) -> PathBuf {
     path
 }
 
-fn until(what: &str, mut ready: impl FnMut() -> bool) {
+pub fn until(what: &str, mut ready: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !ready() {
         assert!(begin.elapsed() < Duration::from_secs(60), "{what}");
@@ -120,6 +120,9 @@ pub fn full_child(args: &mut dyn Iterator<Item = String>) -> i32 {
         let error = import(&library, &request, &path, &()).unwrap_err();
         assert_eq!(error.kind, TemplateErrorKind::DiskFull, "{error:?}");
         assert!(error.message.contains("full"), "{error}");
+        assert_eq!(free(), before, "space is given back");
+        let error = crate::written::write(&library, &tar, request.limits).unwrap_err();
+        assert_eq!(error.kind, TemplateErrorKind::DiskFull, "{error:?}");
         assert_eq!(free(), before, "space is given back");
     }
     assert_eq!(library.list().unwrap(), []);

@@ -16,6 +16,7 @@ mod place;
 mod pull;
 mod registry;
 mod tar;
+mod written;
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -23,6 +24,7 @@ fn main() {
         Some("__confined") => holm_template::unpack::main(),
         Some("import-child") => crash::import_child(&mut args),
         Some("hold-child") => library::hold_child(&mut args),
+        Some("write-child") => written::write_child(&mut args),
         Some("full-child") => crash::full_child(&mut args),
         Some("mode-child") => {
             let mode = args.next().unwrap_or_default();
@@ -45,6 +47,7 @@ fn tests() -> Vec<harness::Test> {
         library::TESTS,
         packing::TESTS,
         pull::TESTS,
+        written::TESTS,
     ]
     .concat()
 }

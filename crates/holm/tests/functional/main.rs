@@ -29,6 +29,7 @@ mod rest;
 mod run;
 mod serve;
 mod sessions;
+mod snapshots;
 mod storage;
 mod streams;
 mod traces;

@@ -147,6 +147,9 @@ fn case_92_every_tool_as_documented(home: &Home) {
         ("get_sandbox", json!({})),
         ("list_sandboxes", json!({"include_deleted": true, "limit": 10})),
         ("extend_sandbox", json!({"additional_minutes": 5})),
+        ("snapshot_sandbox", json!({"name": "kept"})),
+        ("fork_sandbox", json!({"count": 1, "timeout_minutes": 5, "env": {"A": "b"}})),
+        ("delete_snapshot", json!({"name": "kept"})),
         ("get_usage", json!({})),
         ("get_service_info", json!({})),
         ("destroy_sandbox", json!({})),
@@ -176,7 +179,7 @@ fn case_92_every_tool_as_documented(home: &Home) {
             first = id.to_owned();
         }
     }
-    assert_eq!(names.len(), 18, "the alias is not shown: {names:?}");
+    assert_eq!(names.len(), 21, "the alias is not shown: {names:?}");
     let info = mcp.call("get_service_info", json!({}));
     assert_eq!(info.ok()["version"], json!(env!("CARGO_PKG_VERSION")));
     let missing = info.ok()["missing"].as_array().expect("layers").clone();

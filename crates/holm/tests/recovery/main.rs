@@ -7,6 +7,7 @@ mod common;
 mod launcher;
 mod ledger;
 mod service;
+mod snapshots;
 mod steps;
 
 use common::*;

@@ -1,9 +1,11 @@
 //! The tools, one file each. The order here is the order in `tools/list`.
 
 mod create_sandbox;
+mod delete_snapshot;
 mod destroy_sandbox;
 mod expose_port;
 mod extend_sandbox;
+mod fork_sandbox;
 mod get_command;
 mod get_sandbox;
 mod get_service_info;
@@ -18,6 +20,7 @@ mod run_code;
 mod run_command;
 mod send_input;
 mod shown_command;
+mod snapshot_sandbox;
 mod target;
 mod unexpose_port;
 mod view;
@@ -45,6 +48,9 @@ pub fn all() -> Vec<Tool> {
         list_sandboxes::tool(),
         extend_sandbox::tool(),
         destroy_sandbox::tool(),
+        snapshot_sandbox::tool(),
+        fork_sandbox::tool(),
+        delete_snapshot::tool(),
         get_usage::tool(),
         get_service_info::tool(),
     ]
