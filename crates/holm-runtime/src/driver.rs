@@ -181,6 +181,30 @@ pub trait Machine: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(None)))
     }
 
+    /// Stops all its processes and returns when all stand still; its memory and its connections are
+    /// kept. Idle pages are given back to the host where it lets one ask for that, afterwards. A
+    /// stopped one can be destroyed as any other, and stands still over the death of whoever stopped
+    /// it. Idempotent. A call that has begun is finished also when its future is dropped.
+    ///
+    /// # Errors
+    /// [`DriverErrorKind::Unsupported`] where this host cannot do that (`Enforcement::pause`);
+    /// [`DriverErrorKind::InUse`] when a process does not stop, for example because it waits for its
+    /// disk. After an error all go on.
+    fn freeze(&self) -> BoxFuture<'_, Result<(), DriverError>> {
+        let text = "This host cannot stop the processes of a sandbox.";
+        let kind = DriverErrorKind::Unsupported;
+        let error = DriverError { kind, message: text.into(), internal: text.into() };
+        Box::pin(std::future::ready(Err(error)))
+    }
+
+    /// Lets them go on. Idempotent; nothing is done where they were not stopped.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    fn thaw(&self) -> BoxFuture<'_, Result<(), DriverError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Ends it and waits until no process, mount, cgroup or image of it is left. Idempotent; all
     /// callers return when it is done.
     ///
@@ -285,6 +309,8 @@ pub enum DriverErrorKind {
     InUse,
     /// A directory of ours is not for us alone.
     UnsafeDirectory,
+    /// This host cannot do it.
+    Unsupported,
     /// Anything else.
     Internal,
 }
@@ -354,6 +380,20 @@ pub struct Enforcement {
     pub mode: String,
     /// One row a layer.
     pub layers: Vec<LayerState>,
+    /// Whether sandboxes can be paused.
+    #[serde(default)]
+    pub pause: Pausing,
+}
+
+/// Whether a host can stop all processes of a sandbox and let them go on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pausing {
+    /// Whether it can.
+    pub possible: bool,
+    /// What does it, for example `cgroup v1 freezer`, or why nothing does.
+    pub by: String,
+    /// How to mend it where it cannot be done.
+    pub mend: Option<String>,
 }
 
 impl Enforcement {

@@ -30,7 +30,7 @@ mod upper;
 
 pub use driver::{
     BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, ExitReason, GateSockets, Layer,
-    LayerState, Machine, MountRo, PortSockets, Root, SandboxSpec, Shape, Usage,
+    LayerState, Machine, MountRo, Pausing, PortSockets, Root, SandboxSpec, Shape, Usage,
 };
 pub use instance::has_unattended;
 pub use launcher::Guest;

@@ -261,6 +261,12 @@ impl Slot {
         }
     }
 
+    /// Lets its processes go on, where they were stopped.
+    pub(super) fn thaw(&self) {
+        // What fails here has no such group, or none any more.
+        let _ = self.group.as_ref().map(|group| group.freeze(false));
+    }
+
     pub(super) fn was_out_of_memory(&self) -> bool {
         self.group.as_ref().and_then(Group::oom_kills).is_some_and(|kills| kills > 0)
     }
