@@ -95,6 +95,7 @@ impl Engine {
     ) -> Result<SandboxView, Error> {
         self.caller.needs(KeyScope::Sandboxes)?;
         self.refuse_when_closing()?;
+        self.check_auto_pause(request.auto_pause)?;
         self.start().await?;
         let account = self.inner.store.account_get(self.caller.account).await?;
         let account = account.ok_or_else(|| {

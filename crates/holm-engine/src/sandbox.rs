@@ -18,6 +18,7 @@ use crate::direct::Direct;
 use crate::measure::Measured;
 use crate::network::{self, Link};
 use crate::port::Exposures;
+use crate::uses::Uses;
 use crate::{Ended, Error, ErrorKind, SandboxId, SandboxState, SandboxView};
 
 /// What the engine holds of a sandbox that is not over.
@@ -42,10 +43,15 @@ pub(crate) struct Sandbox {
     handed_over: watch::Sender<bool>,
     /// True while somebody finds out whether it still answers.
     pub checking: AtomicBool,
+    /// Whether it may be recorded as paused while it runs, or the other way round.
+    pub unrecorded: AtomicBool,
+    /// Who uses it.
+    pub uses: Uses,
     live: Mutex<Live>,
     ended: watch::Sender<Option<Ended>>,
     over: watch::Sender<bool>,
     settled: watch::Sender<bool>,
+    paused: watch::Sender<bool>,
     runs: watch::Sender<usize>,
     /// What may be reached of it from outside.
     pub ports: Exposures,
@@ -117,10 +123,13 @@ impl Sandbox {
             interpreters: tokio::sync::Mutex::default(),
             handed_over: watch::Sender::new(false),
             checking: AtomicBool::new(false),
+            unrecorded: AtomicBool::new(false),
+            uses: Uses::default(),
             live: Mutex::new(Live { record, ready: None, deadline: None, ceiling: None }),
             ended: watch::Sender::new(None),
             over: watch::Sender::new(false),
             settled: watch::Sender::new(false),
+            paused: watch::Sender::new(false),
             runs: watch::Sender::new(0),
             ports: Exposures::default(),
             direct: Direct::default(),
@@ -185,7 +194,8 @@ impl Sandbox {
     }
 
     pub fn is_priced(&self) -> bool {
-        self.lock().record.price_per_second > 0
+        let live = self.lock();
+        live.record.price_per_second > 0 || live.record.pause.price_per_second > 0
     }
 
     /// Takes over the record as the store has it. Only before anybody else knows the sandbox.
@@ -202,6 +212,7 @@ impl Sandbox {
     pub fn set(&self, live: Live) {
         let (ended, over) = (live.record.ended, live.record.state.is_over());
         let settled = live.record.state != SandboxState::Provisioning;
+        let paused = live.record.state == SandboxState::Paused;
         *self.lock() = live;
         if ended.is_some() || over {
             self.direct.close();
@@ -213,6 +224,7 @@ impl Sandbox {
             }
             news
         });
+        self.paused.send_replace(paused);
         if settled {
             self.settled.send_replace(true);
         }
@@ -251,6 +263,11 @@ impl Sandbox {
     /// Resolves once its create has made it or failed.
     pub async fn settled(&self) {
         let _ = self.settled.subscribe().wait_for(|settled| *settled).await;
+    }
+
+    /// Resolves once it is not paused.
+    pub async fn awake(&self) {
+        let _ = self.paused.subscribe().wait_for(|paused| !paused).await;
     }
 
     /// Resolves once nothing of it is left.
@@ -334,6 +351,10 @@ pub(crate) fn view(record: &Record, measured: &Measured) -> SandboxView {
         metadata: record.metadata.clone(),
         session: record.session.clone(),
         price_per_second: record.price_per_second,
+        paused_price_per_second: record.pause.price_per_second,
+        paused_at: record.pause.turned_at.filter(|_| record.state == SandboxState::Paused),
+        auto_pause: record.pause.after,
+        auto_resume: record.pause.auto_resume,
         ports: Vec::new(),
         usage: None,
         ended: record.ended,

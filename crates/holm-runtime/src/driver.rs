@@ -114,6 +114,12 @@ pub trait Driver: Send + Sync + 'static {
         Some(self.enforcement())
     }
 
+    /// Whether sandboxes can be paused here ([`Machine::freeze`]). Asks nobody.
+    fn pausing(&self) -> Pausing {
+        let by = "this driver cannot do that".to_owned();
+        Pausing { possible: false, by, mend: None }
+    }
+
     /// Ends every sandbox and waits until nothing is left. Idempotent.
     fn shutdown(&self) -> BoxFuture<'_, ()>;
 

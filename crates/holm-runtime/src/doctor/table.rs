@@ -128,12 +128,12 @@ pub(super) fn fill(
     Enforcement {
         mode: mode(),
         layers: ALL.into_iter().map(|l| state(l, row(l))).collect(),
-        pause: pause(facts),
+        pause: pausing(facts),
     }
 }
 
 /// Whether sandboxes can be paused; as [`by_facts`].
-fn pause(facts: &Facts) -> Pausing {
+pub(crate) fn pausing(facts: &Facts) -> Pausing {
     match &facts.cgroups {
         Some((version, abilities)) if abilities.contains(&Ability::Freeze) => {
             Pausing { possible: true, by: format!("cgroup {version} freezer"), mend: None }

@@ -86,6 +86,7 @@ pub(super) fn driver_failure(error: &DriverError) -> Failure {
         DriverErrorKind::HostExhausted
         | DriverErrorKind::UnknownTemplate
         | DriverErrorKind::BadMount
+        | DriverErrorKind::Unsupported
         | DriverErrorKind::InUse => failure,
     }
 }

@@ -12,8 +12,10 @@ mod kill_command;
 mod list_commands;
 mod list_files;
 mod list_sandboxes;
+mod pause_sandbox;
 mod read_file;
 mod report;
+mod resume_sandbox;
 mod run_code;
 mod run_command;
 mod send_input;
@@ -44,6 +46,8 @@ pub fn all() -> Vec<Tool> {
         get_sandbox::tool(),
         list_sandboxes::tool(),
         extend_sandbox::tool(),
+        pause_sandbox::tool(),
+        resume_sandbox::tool(),
         destroy_sandbox::tool(),
         get_usage::tool(),
         get_service_info::tool(),
