@@ -106,13 +106,17 @@ impl Deref for InUse {
 }
 
 /// The same for faces, which only hold it.
-pub struct Use {
-    _in_use: InUse,
+pub struct Use(InUse);
+
+impl std::fmt::Debug for Use {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_tuple("Use").field(&self.0.id).finish()
+    }
 }
 
 impl From<InUse> for Use {
     fn from(in_use: InUse) -> Self {
-        Self { _in_use: in_use }
+        Self(in_use)
     }
 }
 
