@@ -168,7 +168,9 @@ impl ErrorKind {
             Self::DiskFull => "Remove files inside the sandbox, or create one of a larger size.",
             Self::Capacity => "End processes or sandboxes that are no longer needed and try again.",
             Self::IsolationUnavailable => "Run `holm doctor` on the host; it says how to mend it.",
-            Self::Unsupported => "Do without it, or run `holm doctor` on the host for how to mend it.",
+            Self::Unsupported => {
+                "Do without it, or run `holm doctor` on the host for how to mend it."
+            }
             Self::Unavailable => "Try again in a few seconds; else create a new sandbox.",
             Self::Internal => "Try again; if it stays, look into the log of holm.",
         }

@@ -101,7 +101,8 @@ impl Engine {
             }
             match sandbox.state() {
                 SandboxState::Running | SandboxState::Paused
-                    if sandbox.deadline().is_some_and(|end| now >= end) => {
+                    if sandbox.deadline().is_some_and(|end| now >= end) =>
+                {
                     self.spawn_expire(sandbox);
                 }
                 SandboxState::Deleting if sandbox.removal.try_lock().is_ok() => {

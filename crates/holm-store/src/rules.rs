@@ -129,8 +129,7 @@ fn due(record: &Record, offset: i64, seconds: i64, paused: bool) -> Result<Due, 
     };
     let price = if paused { record.pause.price_per_second } else { record.price_per_second };
     let amount = price.checked_mul(seconds);
-    let amount =
-        amount.ok_or_else(|| StoreError::invalid("a charge is beyond all numbers"))?;
+    let amount = amount.ok_or_else(|| StoreError::invalid("a charge is beyond all numbers"))?;
     Ok(Due { from: after(offset)?, to: after(offset + seconds)?, seconds, paused, amount })
 }
 

@@ -6,8 +6,8 @@ use holm_gate::Injection;
 use holm_store::{AccountId, Secret};
 use jiff::Timestamp;
 
-use crate::sandbox::Sandbox;
 use crate::Engine;
+use crate::sandbox::Sandbox;
 
 /// Which secrets a gate has, as they were when it got them.
 #[derive(Debug, Default, PartialEq, Eq)]

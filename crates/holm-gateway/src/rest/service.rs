@@ -255,11 +255,7 @@ async fn info(call: Call<Fixed, NoQuery, Nothing>) -> Result<Answer<ServiceInfo>
             per_hour_paused: table(&info.paused_prices),
             currency: info.currency,
         },
-        pause: Pausing {
-            possible: info.pause.possible,
-            by: info.pause.by,
-            mend: info.pause.mend,
-        },
+        pause: Pausing { possible: info.pause.possible, by: info.pause.by, mend: info.pause.mend },
         sizes: info
             .sizes
             .iter()

@@ -273,10 +273,7 @@ fn by_facts(layer: Layer, facts: &Facts) -> Row {
         if abilities.contains(&ability) {
             return yes(format!("cgroup {version} {name}"));
         }
-        no(
-            if problems.is_empty() { "nothing".to_owned() } else { problems.clone() },
-            CGROUP_MEND,
-        )
+        no(if problems.is_empty() { "nothing".to_owned() } else { problems.clone() }, CGROUP_MEND)
     };
     match layer {
         Layer::MemoryLimit => cgroup(Ability::Memory, "memory"),

@@ -81,8 +81,7 @@ async fn each_second_has_one_price(bed: &Bed) {
     let ended = end(store, sandbox, EndReason::Destroyed, 30).await;
     let running = |seconds| (seconds, seconds * RUNNING);
     let paused = |seconds| (seconds, seconds * PAUSED);
-    let want =
-        [running(5), running(5), running(1), paused(4), paused(5), running(2), running(8)];
+    let want = [running(5), running(5), running(1), paused(4), paused(5), running(2), running(8)];
     assert_eq!(spans(store, &ended).await, want);
     assert_eq!(ended.cost_at(at(500)), ended.cost());
 }

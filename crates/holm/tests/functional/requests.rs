@@ -147,6 +147,8 @@ fn case_92_every_tool_as_documented(home: &Home) {
         ("get_sandbox", json!({})),
         ("list_sandboxes", json!({"include_deleted": true, "limit": 10})),
         ("extend_sandbox", json!({"additional_minutes": 5})),
+        ("pause_sandbox", json!({})),
+        ("resume_sandbox", json!({})),
         ("get_usage", json!({})),
         ("get_service_info", json!({})),
         ("destroy_sandbox", json!({})),
@@ -176,7 +178,7 @@ fn case_92_every_tool_as_documented(home: &Home) {
             first = id.to_owned();
         }
     }
-    assert_eq!(names.len(), 18, "the alias is not shown: {names:?}");
+    assert_eq!(names.len(), 20, "the alias is not shown: {names:?}");
     let info = mcp.call("get_service_info", json!({}));
     assert_eq!(info.ok()["version"], json!(env!("CARGO_PKG_VERSION")));
     let missing = info.ok()["missing"].as_array().expect("layers").clone();

@@ -77,7 +77,9 @@ pub(super) fn tool() -> Tool {
                 (
                     "auto_resume",
                     schema::with_default(
-                        schema::boolean("Whether a call or a visitor lets it go on when it is paused."),
+                        schema::boolean(
+                            "Whether a call or a visitor lets it go on when it is paused.",
+                        ),
                         true,
                     ),
                 ),

@@ -48,6 +48,8 @@ fn routes(client: &Client, id: &str) -> Vec<(String, Answer)> {
         ("GET", "/files/list", Value::Null),
         ("GET", "/files/list?path=.", Value::Null),
         ("GET", "/files/raw?path=note", Value::Null),
+        ("POST", "/pause", Value::Null),
+        ("POST", "/resume", Value::Null),
         ("DELETE", "", Value::Null),
     ] {
         answers.push((format!("{method} {below}"), sandbox.ask(method, below, &body)));
@@ -73,6 +75,8 @@ fn tools(client: &Client, session: &str, id: &str) -> Vec<(String, Answer)> {
         ("list_files", json!({})),
         ("get_sandbox", json!({})),
         ("extend_sandbox", json!({})),
+        ("pause_sandbox", json!({})),
+        ("resume_sandbox", json!({})),
         ("destroy_sandbox", json!({})),
         ("kill_sandbox", json!({})),
     ] {
