@@ -10,6 +10,7 @@ pub mod disk;
 mod disk_ahead;
 pub mod doctor;
 pub mod driver;
+mod enforcement;
 mod failure;
 mod helper;
 pub mod ids;

@@ -171,6 +171,13 @@ fn case_92_every_tool_as_documented(home: &Home) {
         }
         assert_shape(&tool["inputSchema"], &arguments, name);
         let reply = mcp.call(name, arguments);
+        if name == "pause_sandbox" && reply.is_error() {
+            // Not every host can do it, and one that cannot says so.
+            assert_eq!(reply.code(), "unsupported");
+            let info = mcp.call("get_service_info", json!({}));
+            assert_eq!(info.ok()["pause"]["possible"], false);
+            continue;
+        }
         assert_shape(&tool["outputSchema"], reply.ok(), name);
         assert!(!reply.text().is_empty(), "{name} has a readable text");
         if let Some(id) = reply.ok()["sandbox_id"].as_str() {
