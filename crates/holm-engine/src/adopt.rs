@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | provisioning | removed, and the create taken back | taken back |
 //! | running | adopted, or ended if its lease has ended | lost, since it was last known to live |
+//! | paused | the same, and stands still | the same |
 //! | deleting | removed | its removal is finished |
 //! | none | removed | |
 
@@ -241,6 +242,7 @@ impl Engine {
         });
         sandbox.ports.adopt(ports);
         sandbox.attach(machine)?;
+        self.make_as_recorded(&sandbox).await;
         // Before anybody can use it: what it may reach is never open in between, as without its
         // gate it reaches nothing.
         if now < deadline {
@@ -253,9 +255,27 @@ impl Engine {
         }
         inner.timer.add(deadline, id);
         self.watch(&sandbox);
+        self.pause_when_idle(&sandbox);
         // The guest is hostile: whoever does not answer within a while is lost.
         crate::health::check_later(self, &sandbox);
         Ok(())
+    }
+
+    /// It stands still exactly if it is recorded as paused: the engine before may have been killed
+    /// between the one and the other.
+    async fn make_as_recorded(&self, sandbox: &Arc<Sandbox>) {
+        let Some(machine) = sandbox.machine() else { return };
+        let made = match sandbox.state() {
+            SandboxState::Paused => machine.freeze().await,
+            _ => machine.thaw().await,
+        };
+        if let Err(error) = made {
+            let (id, state) = (sandbox.id, sandbox.state());
+            tracing::error!(%id, %state, internal = error.internal, "it is not what is recorded");
+            if state == SandboxState::Paused {
+                Self::go_on_again(sandbox);
+            }
+        }
     }
 
     /// When it became ready, on this process's clock.

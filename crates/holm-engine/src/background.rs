@@ -63,7 +63,7 @@ impl Engine {
             output_limit: run.stdout_limit,
             stdin: keep_stdin,
         };
-        let sandbox = self.usable(id).await?;
+        let sandbox = self.in_use(id).await?;
         let guest = sandbox.guest()?.clone();
         let call = guest.start_background(&start);
         let started = self.background_call(&sandbox, About::Command, call).await?;
@@ -96,7 +96,7 @@ impl Engine {
             max_bytes: most,
             wait_ms: 0,
         };
-        let sandbox = self.usable(id).await?;
+        let sandbox = self.in_use(id).await?;
         let guest = sandbox.guest()?.clone();
         // Whoever finds no place to wait is answered at once: an account cannot have all connections wait.
         if !asked.wait.is_zero()
@@ -120,7 +120,7 @@ impl Engine {
     /// # Errors
     /// `not_found`, `sandbox_gone`, `unavailable`.
     pub async fn command_list(&self, id: &SandboxId) -> Result<Vec<BackgroundCommand>, Error> {
-        let sandbox = self.usable(id).await?;
+        let sandbox = self.in_use(id).await?;
         let guest = sandbox.guest()?.clone();
         let call = guest.list_background();
         let found = self.background_call(&sandbox, About::Background, call).await?;
@@ -146,7 +146,7 @@ impl Engine {
             return Err(Error::new(ErrorKind::TooLarge, text).suggest("Send it in parts."));
         }
         let request = InputRequest { id: command_id(command)?, data: data.to_vec(), close };
-        let sandbox = self.usable(id).await?;
+        let sandbox = self.in_use(id).await?;
         let guest = sandbox.guest()?.clone();
         let look = GetRequest { id: request.id.clone(), ..nothing() };
         let call = async {
@@ -173,7 +173,7 @@ impl Engine {
             return Err(Error::invalid("there is no signal of that name"));
         }
         let request = KillRequest { id: command_id(command)?, signal: signal.to_owned() };
-        let sandbox = self.usable(id).await?;
+        let sandbox = self.in_use(id).await?;
         let guest = sandbox.guest()?.clone();
         let call = guest.kill_background(&request);
         let found = self.background_call(&sandbox, About::Background, call).await?;

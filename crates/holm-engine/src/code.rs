@@ -21,7 +21,7 @@ impl Engine {
     /// As [`Self::exec_run`]; `language_unavailable` where the sandbox has no interpreter,
     /// `disk_full` where the script cannot be stored.
     pub async fn code_run(&self, id: &SandboxId, request: RunCode) -> Result<CodeResult, Error> {
-        let sandbox = self.usable(id).await?;
+        let sandbox = self.in_use(id).await?;
         let owner = user(request.user.as_deref())?;
         env::check(&request.env)?;
         if request.code.len() > MAX_CODE {

@@ -129,7 +129,12 @@ impl Engine {
     pub fn metrics(&self) -> Metrics {
         let counts = &self.inner.counts;
         let all = self.inner.registry.all();
-        let states = [SandboxState::Provisioning, SandboxState::Running, SandboxState::Deleting];
+        let states = [
+            SandboxState::Provisioning,
+            SandboxState::Running,
+            SandboxState::Paused,
+            SandboxState::Deleting,
+        ];
         let sandboxes = states
             .map(|state| (state, all.iter().filter(|sandbox| sandbox.state() == state).count()));
         let failures = counts.failures.lock().unwrap_or_else(PoisonError::into_inner);

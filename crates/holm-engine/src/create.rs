@@ -94,6 +94,7 @@ impl Engine {
         mut first: Option<FirstCall>,
     ) -> Result<SandboxView, Error> {
         let account = self.account_for_create().await?;
+        self.check_auto_pause(request.auto_pause)?;
         let mut request = Some(request);
         while let Some(wanted) = request.take() {
             // Where it was made before, that may turn out to fail.

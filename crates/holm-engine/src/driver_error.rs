@@ -11,6 +11,7 @@ pub(crate) fn from_driver(error: DriverError) -> Error {
         DriverErrorKind::UnknownTemplate => ErrorKind::TemplateUnknown,
         DriverErrorKind::BadMount | DriverErrorKind::Unkeepable => ErrorKind::InvalidArgument,
         DriverErrorKind::LauncherGone | DriverErrorKind::InUse => ErrorKind::Unavailable,
+        DriverErrorKind::Unsupported => ErrorKind::Unsupported,
         DriverErrorKind::UnsafeDirectory | DriverErrorKind::Internal => ErrorKind::Internal,
     };
     let gone = error.kind == DriverErrorKind::LauncherGone;

@@ -169,7 +169,7 @@ impl Engine {
         if let Some(sandbox) = self.own(id) {
             self.settle(&sandbox).await?;
             let mut view = sandbox.view();
-            if view.state == SandboxState::Running {
+            if view.state.is_live() {
                 view.ports = sandbox.ports.list();
                 let usage = sandbox.usage();
                 #[allow(clippy::cast_precision_loss, reason = "centuries of processor time fit")]
@@ -297,14 +297,15 @@ impl Engine {
         Ok(())
     }
 
-    /// The sandbox, if it may be used now: it runs and its lease has not ended. Every call on a
-    /// sandbox begins here, so that a late timer never lets an expired one be used.
+    /// The sandbox, if it may be used now: it runs or is paused, and its lease has not ended. Every
+    /// call on a sandbox begins here, so that a late timer never lets an expired one be used. What
+    /// needs the programs inside begins with [`Self::in_use`].
     pub(crate) async fn usable(&self, id: &SandboxId) -> Result<Arc<Sandbox>, Error> {
         self.caller.needs(KeyScope::Sandboxes)?;
         let Some(sandbox) = self.own(id) else { return Err(self.absent(id).await) };
         self.settle(&sandbox).await?;
         match (sandbox.state(), sandbox.ended_now()) {
-            (SandboxState::Running, _) => Ok(sandbox),
+            (SandboxState::Running | SandboxState::Paused, _) => Ok(sandbox),
             (_, Some(ended)) => Err(Error::gone(id, ended)),
             (_, None) => Err(sandbox.not_ready()),
         }
@@ -313,7 +314,7 @@ impl Engine {
     /// Makes up for a timer that is late.
     pub(crate) async fn settle(&self, sandbox: &Arc<Sandbox>) -> Result<(), Error> {
         let late = sandbox.deadline().is_some_and(|deadline| Instant::now() >= deadline);
-        if late && sandbox.state() == SandboxState::Running {
+        if late && sandbox.state().is_live() {
             self.expire(sandbox).await?;
         }
         Ok(())

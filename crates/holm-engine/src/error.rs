@@ -27,6 +27,8 @@ pub enum ErrorKind {
     SandboxRequired,
     /// The sandbox existed and ended; [`Error::ended`] says why and when.
     SandboxGone,
+    /// The sandbox is paused, and the call needs it running.
+    SandboxPaused,
     /// As many sandboxes as are allowed exist already.
     QuotaExceeded,
     /// It contradicts what was asked for or done before.
@@ -53,6 +55,8 @@ pub enum ErrorKind {
     Capacity,
     /// The host cannot give a layer of isolation without which nothing runs.
     IsolationUnavailable,
+    /// This host cannot do it; the text says why.
+    Unsupported,
     /// The sandbox does not answer for now, or the service is going down.
     Unavailable,
     /// A fault of holm itself; details are in its log.
@@ -61,7 +65,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind, for documentation and tests.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 25] = [
         Self::InvalidArgument,
         Self::Unauthorized,
         Self::RateLimited,
@@ -70,6 +74,7 @@ impl ErrorKind {
         Self::NotFound,
         Self::SandboxRequired,
         Self::SandboxGone,
+        Self::SandboxPaused,
         Self::QuotaExceeded,
         Self::Conflict,
         Self::TemplateUnknown,
@@ -83,6 +88,7 @@ impl ErrorKind {
         Self::DiskFull,
         Self::Capacity,
         Self::IsolationUnavailable,
+        Self::Unsupported,
         Self::Unavailable,
         Self::Internal,
     ];
@@ -99,6 +105,7 @@ impl ErrorKind {
             Self::NotFound => "not_found",
             Self::SandboxRequired => "sandbox_required",
             Self::SandboxGone => "sandbox_gone",
+            Self::SandboxPaused => "sandbox_paused",
             Self::QuotaExceeded => "quota_exceeded",
             Self::Conflict => "conflict",
             Self::TemplateUnknown => "template_unknown",
@@ -112,6 +119,7 @@ impl ErrorKind {
             Self::DiskFull => "disk_full",
             Self::Capacity => "capacity",
             Self::IsolationUnavailable => "isolation_unavailable",
+            Self::Unsupported => "unsupported",
             Self::Unavailable => "unavailable",
             Self::Internal => "internal",
         }
@@ -138,6 +146,7 @@ impl ErrorKind {
                 "Make a sandbox with create_sandbox and give its sandbox_id with every call."
             }
             Self::SandboxGone => "Create a new sandbox with create_sandbox; its files are gone.",
+            Self::SandboxPaused => "Let it go on with resume_sandbox, then call again.",
             Self::QuotaExceeded => {
                 "Destroy a sandbox that is no longer needed (list_sandboxes, destroy_sandbox), or \
                  wait until one expires."
@@ -159,6 +168,9 @@ impl ErrorKind {
             Self::DiskFull => "Remove files inside the sandbox, or create one of a larger size.",
             Self::Capacity => "End processes or sandboxes that are no longer needed and try again.",
             Self::IsolationUnavailable => "Run `holm doctor` on the host; it says how to mend it.",
+            Self::Unsupported => {
+                "Do without it, or run `holm doctor` on the host for how to mend it."
+            }
             Self::Unavailable => "Try again in a few seconds; else create a new sandbox.",
             Self::Internal => "Try again; if it stays, look into the log of holm.",
         }

@@ -1,6 +1,6 @@
 //! What webhooks tell: recorded in the transaction in which it happened.
 
-use holm_store::{AccountId, EndReason, Event, EventId, Record};
+use holm_store::{AccountId, EndReason, Event, EventId, Record, SandboxState};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -18,6 +18,8 @@ pub(crate) enum Happened {
     NotMade,
     Ready,
     Extended,
+    Paused,
+    Resumed,
     PortExposed,
     PortUnexposed,
     Ended(EndReason),
@@ -29,6 +31,8 @@ impl Happened {
             Self::Created => "sandbox.created",
             Self::Ready => "sandbox.ready",
             Self::Extended => "sandbox.extended",
+            Self::Paused => "sandbox.paused",
+            Self::Resumed => "sandbox.resumed",
             Self::PortExposed => "sandbox.port_exposed",
             Self::PortUnexposed => "sandbox.port_unexposed",
             Self::Ended(EndReason::Expired) => "sandbox.expired",
@@ -51,6 +55,8 @@ impl Engine {
             "created_at": record.created_at.to_string(),
             "ready_at": record.ready_at.map(|at| at.to_string()),
             "expires_at": record.expires_at.map(|at| at.to_string()),
+            "paused_at": record.pause.turned_at.filter(|_| record.state == SandboxState::Paused)
+                .map(|at| at.to_string()),
             "ended_at": record.ended.map(|ended| ended.at.to_string()),
             "ended_reason": record.ended.map(|ended| ended.reason.as_str()),
             "metadata": record.metadata,

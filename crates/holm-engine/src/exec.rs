@@ -12,7 +12,8 @@ use crate::end::LAST_WORDS;
 use crate::guest_error::{About, from_guest, is_trouble};
 use crate::sandbox::Sandbox;
 use crate::{
-    CommandResult, EndReason, Engine, Error, Room, RunCommand, SandboxId, capture, health, signal,
+    CommandResult, EndReason, Engine, Error, Room, RunCommand, SandboxId, SandboxState, capture,
+    health, signal,
 };
 
 /// Longest wait for a background command to start.
@@ -34,7 +35,7 @@ impl Engine {
         id: &SandboxId,
         request: RunCommand,
     ) -> Result<CommandResult, Error> {
-        let sandbox = self.usable(id).await?;
+        let sandbox = self.in_use(id).await?;
         let default = self.inner.settings.exec_timeout;
         self.run_in(&sandbox, request, default).await
     }
@@ -142,6 +143,9 @@ impl Engine {
         error: &ClientError,
         about: About,
     ) -> Error {
+        if is_trouble(error) && sandbox.state() == SandboxState::Paused {
+            return crate::uses::was_paused(&sandbox.id);
+        }
         if is_trouble(error) {
             // A guest that dies breaks its connections a moment before the host knows the reason.
             if let Ok(ended) = timeout(LAST_WORDS, sandbox.ended()).await {

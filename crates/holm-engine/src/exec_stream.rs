@@ -18,7 +18,8 @@ use crate::counts::Run;
 use crate::end::LAST_WORDS;
 use crate::exec::{START, note_limits, timed_out_note};
 use crate::guest_error::About;
-use crate::sandbox::{RunGuard, Sandbox};
+use crate::sandbox::RunGuard;
+use crate::uses::InUse;
 use crate::{CommandResult, EndReason, Engine, Error, Output, RunCommand, SandboxId, signal};
 
 /// How long past its time limit a command may take to report back before the guest counts as
@@ -39,7 +40,7 @@ pub enum ExecEvent {
 /// A command that runs. Dropping it ends the command and all that it started.
 pub struct ExecStream {
     engine: Engine,
-    sandbox: Arc<Sandbox>,
+    sandbox: InUse,
     events: EventStream,
     begun: Instant,
     /// The time limit, and whether it is the sandbox's own end.
@@ -76,7 +77,7 @@ impl Engine {
         id: &SandboxId,
         request: RunCommand,
     ) -> Result<ExecStream, Error> {
-        let sandbox = self.usable(id).await?;
+        let sandbox = self.in_use(id).await?;
         let begun = Instant::now();
         let deadline = sandbox.deadline().ok_or_else(|| sandbox.not_ready())?;
         let asked = request.timeout.unwrap_or(self.inner.settings.exec_timeout);

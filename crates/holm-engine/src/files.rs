@@ -68,7 +68,7 @@ impl Engine {
         {
             return Err(Error::invalid(format!("limit must be from 1 to {most} bytes")));
         }
-        let sandbox = self.usable(id).await?;
+        let sandbox = self.in_use(id).await?;
         let guest = sandbox.guest()?.clone();
         let read = async {
             // One byte more than may come, so that a file over the bound is noticed.
@@ -120,7 +120,7 @@ impl Engine {
                 "Write the content in several files and join them with run_command (cat a b > c).",
             ));
         }
-        let sandbox = self.usable(id).await?;
+        let sandbox = self.in_use(id).await?;
         let guest = sandbox.guest()?.clone();
         let written = bytes.len() as u64;
         let write = guest.write_file(path, user, mode, bytes);
@@ -157,7 +157,7 @@ impl Engine {
             limit,
             after: after.to_owned(),
         };
-        let sandbox = self.usable(id).await?;
+        let sandbox = self.in_use(id).await?;
         let guest = sandbox.guest()?.clone();
         let page = self.file_call(&sandbox, path, guest.list_tree(&request)).await?;
         if page.entries.len() > limit as usize {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::sandbox::Sandbox;
-use crate::{EndReason, Engine};
+use crate::{EndReason, Engine, SandboxState};
 
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -37,16 +37,24 @@ pub(crate) fn check_later(engine: &Engine, sandbox: &Arc<Sandbox>) {
 
 async fn answers(engine: &Engine, sandbox: &Sandbox) -> bool {
     let Ok(guest) = sandbox.guest() else { return true };
-    let mut until = Instant::now() + engine.inner.settings.guest_patience;
+    let patience = engine.inner.settings.guest_patience;
+    let mut until = Instant::now() + patience;
     loop {
+        if sandbox.state() == SandboxState::Paused {
+            // It is not meant to answer. The time until then does not count.
+            sandbox.awake().await;
+            until = Instant::now() + patience;
+        }
         match guest.stat("/", "").await {
             Ok(_) => return true,
             Err(error) if !crate::guest_error::is_trouble(&error) => return true,
             // It cannot while its files are copied.
             Err(_) if sandbox.stands_still() => {
-                until = Instant::now() + engine.inner.settings.guest_patience;
+                until = Instant::now() + patience;
                 sleep(PAUSE).await;
             }
+            // What did not answer because it was paused meanwhile is asked again.
+            Err(_) if sandbox.state() == SandboxState::Paused => {}
             Err(_) if Instant::now() >= until => return false,
             Err(_) => sleep(PAUSE).await,
         }

@@ -26,7 +26,7 @@ pub(crate) fn read(request: &CreateSandbox) -> Result<Option<Idempotency>, Error
         )));
     }
     // What was asked for, not what became of it: settings may change between two tries.
-    let request = json!([
+    let mut asked = json!([
         request.template,
         request.size,
         request.cpu,
@@ -40,7 +40,12 @@ pub(crate) fn read(request: &CreateSandbox) -> Result<Option<Idempotency>, Error
         request.workdir,
         request.mounts.iter().map(|mount| format!("{mount:?}")).collect::<Vec<_>>(),
     ]);
-    Ok(Some(Idempotency::new(key, request.to_string().as_bytes())))
+    // Only where it was asked for: a request of before such wishes existed is still the same.
+    if request.auto_pause.is_some() || request.auto_resume.is_some() {
+        let after = request.auto_pause.map(|after| after.as_secs_f64());
+        asked = json!([asked, after, request.auto_resume]);
+    }
+    Ok(Some(Idempotency::new(key, asked.to_string().as_bytes())))
 }
 
 impl Engine {

@@ -45,6 +45,10 @@ impl Engine {
                 })
                 .collect(),
             prices: SizeName::ALL.map(|name| (name, settings.prices.get(name))).to_vec(),
+            paused_prices: SizeName::ALL
+                .map(|name| (name, settings.paused_prices.get(name)))
+                .to_vec(),
+            pause: self.inner.driver.pausing(),
             currency: settings.currency.clone(),
             templates,
             default_template: settings.default_template.clone(),

@@ -6,6 +6,7 @@
 //! happen.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -95,8 +96,13 @@ impl Engine {
         self.settle_again();
         self.network_refresh_later();
         for sandbox in self.inner.registry.all() {
+            if sandbox.unrecorded.load(Ordering::SeqCst) {
+                self.record_again_later(&sandbox);
+            }
             match sandbox.state() {
-                SandboxState::Running if sandbox.deadline().is_some_and(|end| now >= end) => {
+                SandboxState::Running | SandboxState::Paused
+                    if sandbox.deadline().is_some_and(|end| now >= end) =>
+                {
                     self.spawn_expire(sandbox);
                 }
                 SandboxState::Deleting if sandbox.removal.try_lock().is_ok() => {
@@ -108,6 +114,16 @@ impl Engine {
                 _ => {}
             }
         }
+    }
+
+    fn record_again_later(&self, sandbox: &Arc<Sandbox>) {
+        let (engine, sandbox) = (self.clone(), Arc::clone(sandbox));
+        self.inner.tasks.spawn(async move {
+            if let Err(error) = engine.record_again(&sandbox).await {
+                let internal = error.internal.as_deref().unwrap_or_default();
+                tracing::warn!(id = %sandbox.id, %error, internal, "its state is not recorded yet");
+            }
+        });
     }
 
     fn spawn_expire(&self, sandbox: Arc<Sandbox>) {

@@ -36,6 +36,7 @@ mod guest_error;
 mod health;
 mod id;
 mod idempotency;
+mod idle;
 mod info;
 mod key;
 mod key_end;
@@ -45,6 +46,7 @@ mod lifetime;
 mod measure;
 mod meter;
 mod network;
+mod pause;
 mod plan;
 mod port;
 mod price;
@@ -68,6 +70,7 @@ mod template;
 mod text;
 mod transfer;
 mod usage;
+mod uses;
 mod view;
 mod way;
 mod webhook;
@@ -93,6 +96,8 @@ pub use language::Language;
 pub use lifetime::LifetimeRules;
 #[doc(hidden)]
 pub use network::network_steps;
+#[doc(hidden)]
+pub use pause::pause_steps;
 pub use port::{NoPreview, NotConnected, PortOptions, Preview};
 pub use price::Prices;
 pub use rate::{Buckets, Rate};
@@ -108,6 +113,7 @@ pub use template::{
 };
 pub use text::whole_text;
 pub use transfer::{Download, Upload};
+pub use uses::Use;
 pub use view::{
     Background, BackgroundCommand, BackgroundState, CodeResult, Command, CommandResult,
     CreateSandbox, Destroyed, FileContent, FileEntry, FileList, FileWritten, ForkSandbox,
@@ -120,7 +126,7 @@ pub use holm_gate::{
     Ca, Counters, Denial, EgressPolicy, Limits as GateLimits, Mode, PolicyError, Proxy, Rule,
     Uplink, UplinkError, UplinkOptions,
 };
-pub use holm_runtime::MountRo;
+pub use holm_runtime::{MountRo, Pausing};
 pub use holm_store::{
     Account, AccountId, AccountLimits, AuditEvent, Cursor, CursorError, EndReason, Ended, Entry,
     EntryKind, EventId, IdError, Key, KeyHasher, KeyId, KeyScope, KeyStatus, KeyText, MemoryStore,

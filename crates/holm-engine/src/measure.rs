@@ -134,7 +134,8 @@ mod tests {
     fn check(layer: Layer, change: impl Fn(&mut Probe), want: bool) {
         let row =
             LayerState { layer, enforced: true, mandatory: true, by: String::new(), mend: None };
-        let found = Enforcement { mode: "root".into(), layers: vec![row] };
+        let layers = vec![row];
+        let found = Enforcement { mode: "root".into(), layers, ..Enforcement::default() };
         let host = BTreeMap::from([("user".to_owned(), 1), ("net".to_owned(), 2)]);
         let mut probe = probe();
         change(&mut probe);

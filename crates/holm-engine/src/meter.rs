@@ -1,7 +1,7 @@
 //! The meter: charges what runs, and ends what nobody pays for.
 //!
-//! At each interval every running sandbox is charged up to now, which also writes down that it
-//! lives; without a price that is all that happens. An account that has nothing left gets a grace;
+//! At each interval every sandbox that runs or is paused is charged up to now, which also writes down
+//! that it lives; without a price that is all that happens. An account that has nothing left gets a grace;
 //! after it, unless somebody has paid, its sandboxes end. The store sees to it that each second is
 //! charged once.
 
@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::engine::Inner;
 use crate::sandbox::Sandbox;
-use crate::{EndReason, Engine, Error, SandboxState};
+use crate::{EndReason, Engine, Error};
 
 /// Accounts with nothing left.
 #[derive(Debug)]
@@ -129,9 +129,10 @@ async fn run(meter: Arc<Meter>, engine: Weak<Inner>, interval: Duration) {
 }
 
 impl Engine {
-    fn running(&self, wanted: impl Fn(&Sandbox) -> bool) -> Vec<Arc<Sandbox>> {
+    /// Those that are charged: what is paused costs as well.
+    fn charged(&self, wanted: impl Fn(&Sandbox) -> bool) -> Vec<Arc<Sandbox>> {
         let mut all = self.inner.registry.all();
-        all.retain(|sandbox| sandbox.state() == SandboxState::Running && wanted(sandbox));
+        all.retain(|sandbox| sandbox.state().is_live() && wanted(sandbox));
         all
     }
 
@@ -140,7 +141,7 @@ impl Engine {
     pub(crate) async fn charge_all(&self) {
         let mut paying = HashSet::new();
         let mut charges = JoinSet::new();
-        for sandbox in self.running(|_| true) {
+        for sandbox in self.charged(|_| true) {
             let charge = self.inner.store.ledger_charge(sandbox.id, sandbox.now());
             charges.spawn(async move { (sandbox, charge.await) });
         }
@@ -171,7 +172,7 @@ impl Engine {
             self.inner.meter.seen(account, balance);
             return Ok(());
         }
-        for sandbox in self.running(|sandbox| sandbox.account == account && sandbox.is_priced()) {
+        for sandbox in self.charged(|sandbox| sandbox.account == account && sandbox.is_priced()) {
             // What cannot be removed now the sweep removes.
             drop(self.end_in_background(sandbox, EndReason::Balance));
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use holm_gate::EgressPolicy;
 use holm_runtime::SandboxSpec;
-use holm_store::{Account, Idempotency, Record, Traffic};
+use holm_store::{Account, Idempotency, Pause, Record, Traffic};
 use holm_wire::guest::Configure;
 use jiff::Timestamp;
 
@@ -111,6 +111,12 @@ impl Plan {
                 metadata: request.metadata,
                 lifetime,
                 price_per_second: settings.prices.get(chosen.name),
+                pause: Pause {
+                    price_per_second: settings.paused_prices.get(chosen.name),
+                    after: request.auto_pause,
+                    auto_resume: request.auto_resume.unwrap_or(true),
+                    ..Pause::default()
+                },
                 state: SandboxState::Provisioning,
                 created_at: Timestamp::now(),
                 ready_at: None,

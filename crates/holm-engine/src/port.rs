@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::event::Happened;
 use crate::sandbox::Sandbox;
+use crate::uses::Use;
 use crate::{AccountId, Ended, Engine, Error, ErrorKind, SandboxId, SandboxState, Way};
 
 /// How often traffic extends a lease, at most; sooner where that is a quarter of the lifetime.
@@ -111,6 +112,8 @@ pub enum NotConnected {
     Refused,
     /// The sandbox does not answer.
     Unreachable,
+    /// The sandbox is paused and does not go on by a visit.
+    Paused,
 }
 
 impl Engine {
@@ -232,7 +235,7 @@ impl Engine {
                 return Err(NoPreview::Unknown);
             }
             return match (sandbox.state(), sandbox.ended_now()) {
-                (SandboxState::Running, _) => {
+                (SandboxState::Running | SandboxState::Paused, _) => {
                     let engine = Self::of_operator(Arc::clone(&self.inner));
                     Ok(Preview { engine, sandbox, exposed })
                 }
@@ -255,25 +258,29 @@ impl Engine {
         })
     }
 
-    /// A connection to any port of an own sandbox, exposed or not.
+    /// A connection to any port of an own sandbox, exposed or not, and what is held as long as it is
+    /// used.
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] where nothing listens or the sandbox does not answer;
     /// `not_found`, `sandbox_gone`.
-    pub async fn port_connect(&self, id: &SandboxId, number: u16) -> Result<Way, Error> {
-        let sandbox = self.usable(id).await?;
-        tokio::select! {
+    pub async fn port_connect(&self, id: &SandboxId, number: u16) -> Result<(Way, Use), Error> {
+        let sandbox = self.in_use(id).await?;
+        let way = tokio::select! {
             biased;
             ended = sandbox.ended() => Err(Error::gone(id, ended)),
             way = self.way(&sandbox, number) => way.map_err(|why| {
                 let text = match why {
                     NotConnected::Refused => format!("nothing listens on port {number} in {id}"),
-                    NotConnected::Unreachable => format!("sandbox {id} does not answer"),
+                    NotConnected::Unreachable | NotConnected::Paused => {
+                        format!("sandbox {id} does not answer")
+                    }
                 };
                 Error::new(ErrorKind::Unavailable, text)
                     .suggest("Start a server on that port and try again.")
             }),
-        }
+        };
+        way.map(|way| (way, sandbox.into()))
     }
 }
 
@@ -288,6 +295,22 @@ impl Preview {
     #[must_use]
     pub fn account(&self) -> AccountId {
         self.sandbox.account
+    }
+
+    /// Begins to use it, for as long as what is answered is held: a sandbox that is paused goes on
+    /// first.
+    ///
+    /// # Errors
+    /// See [`NotConnected`].
+    pub async fn begin(&self) -> Result<Use, NotConnected> {
+        match self.engine.in_use_by_visitor(&self.sandbox).await {
+            Ok(in_use) => Ok(in_use.into()),
+            Err(error) if error.kind == ErrorKind::SandboxPaused => Err(NotConnected::Paused),
+            Err(error) => {
+                tracing::debug!(id = %self.sandbox.id, %error, "no way for a visitor");
+                Err(NotConnected::Unreachable)
+            }
+        }
     }
 
     /// A new connection.

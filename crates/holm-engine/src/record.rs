@@ -81,6 +81,7 @@ impl Engine {
         let found = found.ok_or_else(|| Error::not_found(&record.id))?;
         tracing::warn!(id = %record.id, version = found.version, "a save had been done already");
         record.version = found.version;
+        self.turn_again(&mut record, &found);
         record.ready_at = found.ready_at.or(record.ready_at);
         if let Some(ended) = found.ended {
             record.ended = Some(ended);
@@ -89,5 +90,16 @@ impl Engine {
             }
         }
         Ok(self.inner.store.sandbox_save(record, events).await?)
+    }
+
+    /// A pause or its end was recorded, or was not: what follows is one of its own, or none.
+    fn turn_again(&self, record: &mut Record, found: &Record) {
+        let turns = record.state != found.state && record.state.is_live() && found.state.is_live();
+        record.pause.turned_at = found.pause.turned_at;
+        if turns {
+            let sandbox = self.inner.registry.get(&record.id);
+            let now = sandbox.map_or_else(jiff::Timestamp::now, |sandbox| sandbox.now());
+            record.pause.turned_at = found.pause.turned_at.max(Some(now));
+        }
     }
 }

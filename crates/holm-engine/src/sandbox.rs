@@ -20,6 +20,7 @@ use crate::network::{self, Link};
 use crate::port::Exposures;
 use crate::snapshot::Still;
 use crate::template::Standing;
+use crate::uses::Uses;
 use crate::{Ended, Error, ErrorKind, SandboxId, SandboxState, SandboxView};
 
 /// What the engine holds of a sandbox that is not over.
@@ -44,10 +45,15 @@ pub(crate) struct Sandbox {
     handed_over: watch::Sender<bool>,
     /// True while somebody finds out whether it still answers.
     pub checking: AtomicBool,
+    /// Whether it may be recorded as paused while it runs, or the other way round.
+    pub unrecorded: AtomicBool,
+    /// Who uses it.
+    pub uses: Uses,
     live: Mutex<Live>,
     ended: watch::Sender<Option<Ended>>,
     over: watch::Sender<bool>,
     settled: watch::Sender<bool>,
+    paused: watch::Sender<bool>,
     runs: watch::Sender<usize>,
     /// Copies of its files that are being made.
     copies: Arc<()>,
@@ -121,10 +127,13 @@ impl Sandbox {
             interpreters: tokio::sync::Mutex::default(),
             handed_over: watch::Sender::new(false),
             checking: AtomicBool::new(false),
+            unrecorded: AtomicBool::new(false),
+            uses: Uses::default(),
             live: Mutex::new(Live { record, ready: None, deadline: None, ceiling: None }),
             ended: watch::Sender::new(None),
             over: watch::Sender::new(false),
             settled: watch::Sender::new(false),
+            paused: watch::Sender::new(false),
             runs: watch::Sender::new(0),
             copies: Arc::default(),
             ports: Exposures::default(),
@@ -149,8 +158,8 @@ impl Sandbox {
     }
 
     /// Its processes stand still, for as long as the answer lives.
-    pub fn stand_still(&self) -> Still {
-        Box::new(Arc::clone(&self.copies))
+    pub fn stand_still(self: &Arc<Self>) -> Still {
+        Still::new(Arc::clone(self), Arc::clone(&self.copies))
     }
 
     /// True while they do, so that nobody expects an answer.
@@ -200,7 +209,8 @@ impl Sandbox {
     }
 
     pub fn is_priced(&self) -> bool {
-        self.lock().record.price_per_second > 0
+        let live = self.lock();
+        live.record.price_per_second > 0 || live.record.pause.price_per_second > 0
     }
 
     /// Takes over the record as the store has it. Only before anybody else knows the sandbox.
@@ -217,6 +227,7 @@ impl Sandbox {
     pub fn set(&self, live: Live) {
         let (ended, over) = (live.record.ended, live.record.state.is_over());
         let settled = live.record.state != SandboxState::Provisioning;
+        let paused = live.record.state == SandboxState::Paused;
         *self.lock() = live;
         if ended.is_some() || over {
             self.direct.close();
@@ -228,6 +239,7 @@ impl Sandbox {
             }
             news
         });
+        self.paused.send_replace(paused);
         if settled {
             self.settled.send_replace(true);
         }
@@ -266,6 +278,11 @@ impl Sandbox {
     /// Resolves once its create has made it or failed.
     pub async fn settled(&self) {
         let _ = self.settled.subscribe().wait_for(|settled| *settled).await;
+    }
+
+    /// Resolves once it is not paused.
+    pub async fn awake(&self) {
+        let _ = self.paused.subscribe().wait_for(|paused| !paused).await;
     }
 
     /// Resolves once nothing of it is left.
@@ -349,6 +366,10 @@ pub(crate) fn view(record: &Record, measured: &Measured) -> SandboxView {
         metadata: record.metadata.clone(),
         session: record.session.clone(),
         price_per_second: record.price_per_second,
+        paused_price_per_second: record.pause.price_per_second,
+        paused_at: record.pause.turned_at.filter(|_| record.state == SandboxState::Paused),
+        auto_pause: record.pause.after,
+        auto_resume: record.pause.auto_resume,
         ports: Vec::new(),
         usage: None,
         ended: record.ended,

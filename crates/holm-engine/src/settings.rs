@@ -66,6 +66,8 @@ pub struct EngineSettings {
     pub guest_patience: Duration,
     /// What a second costs.
     pub prices: Prices,
+    /// What a second costs of a sandbox that is paused.
+    pub paused_prices: Prices,
     /// What prices are counted in.
     pub currency: String,
     /// How often what runs is charged, and written down to be alive.
@@ -141,6 +143,7 @@ impl Default for EngineSettings {
             sweep_interval: Duration::from_secs(5),
             guest_patience: Duration::from_secs(30),
             prices: Prices::default(),
+            paused_prices: Prices::default(),
             currency: "USD".to_owned(),
             meter_interval: Duration::from_secs(10),
             balance_grace: Duration::from_secs(60),
@@ -165,6 +168,12 @@ impl EngineSettings {
     #[must_use]
     pub fn is_of_host(&self, template: Option<&str>) -> bool {
         self.templates.contains_key(template.unwrap_or(&self.default_template))
+    }
+
+    /// Whether nothing costs anything.
+    #[must_use]
+    pub fn are_free(&self) -> bool {
+        self.prices.are_zero() && self.paused_prices.are_zero()
     }
 
     /// What a sandbox of that size is like; of the default size where none is named.

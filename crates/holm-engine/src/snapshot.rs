@@ -1,12 +1,12 @@
 //! Snapshots: what a sandbox has written, kept as a template that its account alone has. Asked for by its
 //! owner's id, so that nobody sees another's.
 
-use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
 use holm_store::KeyScope;
 use serde_json::json;
+use tokio::time::timeout;
 
 use crate::copy::NewSnapshot;
 use crate::sandbox::Sandbox;
@@ -14,7 +14,7 @@ use crate::shares::{Places, Shares};
 use crate::template::Template;
 use crate::text::shorten;
 use crate::{
-    AccountId, Engine, Error, ErrorKind, HeldTemplate, SandboxId, SnapshotView, TemplateLibrary,
+    AccountId, Engine, Error, ErrorKind, HeldTemplate, SandboxId, SandboxState, SnapshotView, TemplateLibrary,
     copy, driver_error,
 };
 
@@ -184,8 +184,11 @@ impl Engine {
             source: format!("snapshot of {}", sandbox.id),
             most_bytes,
         };
+        // A pause comes before or after.
+        let decision = sandbox.decision.lock().await;
         let still = sandbox.stand_still();
         let stream = machine.pack().await.map_err(driver_error::from_driver);
+        drop(decision);
         let stream = stream.map_err(|error| gone_or(sandbox, error))?;
         let (written, wanted) = copy::begin(stream);
         let swept = (!self.inner.driver.outlived()).then(|| snapshot.owner.clone());
@@ -216,8 +219,42 @@ impl Engine {
     }
 }
 
-/// Held while a sandbox stands still.
-pub(crate) type Still = Box<dyn Any + Send>;
+/// How long a sandbox may take to go on after a copy before it is helped.
+const GO_ON: Duration = Duration::from_secs(10);
+
+/// Held while a sandbox stands still for a copy, and until it goes on again.
+pub(crate) struct Still {
+    sandbox: Arc<Sandbox>,
+    copies: Option<Arc<()>>,
+    runtime: tokio::runtime::Handle,
+}
+
+impl Still {
+    /// `copies` counts them. To be called within the runtime.
+    pub fn new(sandbox: Arc<Sandbox>, copies: Arc<()>) -> Self {
+        Self { sandbox, copies: Some(copies), runtime: tokio::runtime::Handle::current() }
+    }
+}
+
+impl Drop for Still {
+    fn drop(&mut self) {
+        let (sandbox, copies) = (Arc::clone(&self.sandbox), self.copies.take());
+        self.runtime.spawn(async move {
+            // Whoever answers goes on. Without whoever stopped it nobody else would see to that.
+            if sandbox.state() == SandboxState::Running
+                && let (Ok(guest), Some(machine)) = (sandbox.guest(), sandbox.machine())
+                && timeout(GO_ON, guest.stat("/", "")).await.is_err()
+            {
+                let _decision = sandbox.decision.lock().await;
+                if sandbox.state() == SandboxState::Running {
+                    // What fails here is seen by the next call.
+                    let _ = machine.thaw().await;
+                }
+            }
+            drop(copies);
+        });
+    }
+}
 
 /// A sandbox that ended meanwhile explains whatever went wrong.
 fn gone_or(sandbox: &Sandbox, error: Error) -> Error {

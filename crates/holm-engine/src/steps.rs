@@ -201,6 +201,7 @@ impl Build {
         self.sandbox.set(live);
         inner.timer.add(deadline, self.sandbox.id);
         self.engine.watch(&self.sandbox);
+        self.engine.pause_when_idle(&self.sandbox);
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use crate::files::{MAX_PATH, check_mode, check_path};
 use crate::guest_error::About;
 use crate::sandbox::Sandbox;
 use crate::text::shorten;
+use crate::uses::InUse;
 use crate::{Engine, Error, ErrorKind, FileWritten, SandboxId};
 
 /// Longest wait for a guest that takes no part.
@@ -21,7 +22,7 @@ const STALLED: Duration = Duration::from_secs(30);
 /// A file on its way out. Dropping it stops the reading.
 pub struct Download {
     engine: Engine,
-    sandbox: Arc<Sandbox>,
+    sandbox: InUse,
     path: String,
     body: FileBody,
     /// Bytes that come, where the guest has said so.
@@ -35,7 +36,7 @@ pub struct Download {
 /// A file on its way in. Dropping it before [`Self::finish`] leaves what was there.
 pub struct Upload {
     engine: Engine,
-    sandbox: Arc<Sandbox>,
+    sandbox: InUse,
     path: String,
     sent: Sent,
     written: u64,
@@ -76,7 +77,7 @@ impl Engine {
         if limit == Some(0) {
             return Err(Error::invalid("limit must be at least 1"));
         }
-        let sandbox = self.usable(id).await?;
+        let sandbox = self.in_use(id).await?;
         let guest = sandbox.guest()?.clone();
         let open = guest.read_file(path, user, offset, limit.unwrap_or(0));
         let body = self.file_call(&sandbox, path, open).await?;
@@ -109,7 +110,7 @@ impl Engine {
         check_mode(mode)?;
         let user = user(user_name)?;
         self.check_upload(path, announced.unwrap_or(0))?;
-        let sandbox = self.usable(id).await?;
+        let sandbox = self.in_use(id).await?;
         let guest = sandbox.guest()?.clone();
         let begin = guest.upload(path, user, mode, announced);
         let sent = Sent::File(self.file_call(&sandbox, path, begin).await?);
@@ -185,7 +186,7 @@ impl Engine {
     ) -> Result<(), Error> {
         check_path("path", path)?;
         let user = user(user_name)?;
-        let sandbox = self.usable(id).await?;
+        let sandbox = self.in_use(id).await?;
         let guest = sandbox.guest()?.clone();
         let absolute = match path.strip_prefix('/') {
             Some(_) => path.to_owned(),

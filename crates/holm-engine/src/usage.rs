@@ -4,7 +4,7 @@ use holm_store::{KeyScope, PAGE_MAX, PageQuery, Record, Totals, Traffic};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::{Engine, Error, UsageReport, UsageRow};
+use crate::{Engine, Error, SandboxState, UsageReport, UsageRow};
 
 /// Rows of a usage report.
 const RECENT: u32 = 50;
@@ -36,7 +36,7 @@ impl Engine {
             sandboxes_total: totals.sandboxes,
             seconds_total: totals.ended_seconds,
             cost_total: totals.cost,
-            charges: !self.inner.settings.prices.are_zero() || balance != 0,
+            charges: !self.inner.settings.are_free() || balance != 0,
             balance,
             burn_per_hour: 0,
             currency: self.inner.settings.currency.clone(),
@@ -45,7 +45,11 @@ impl Engine {
         };
         for record in alive {
             if record.ready_at.is_some() && record.ended.is_none() {
-                let burn = record.price_per_second.saturating_mul(3600);
+                let price = match record.state {
+                    SandboxState::Paused => record.pause.price_per_second,
+                    _ => record.price_per_second,
+                };
+                let burn = price.saturating_mul(3600);
                 report.burn_per_hour = report.burn_per_hour.saturating_add(burn);
             }
             let (charged, written) = (record.cost(), record.traffic);
@@ -97,13 +101,10 @@ impl Engine {
             Some(sandbox) => (sandbox.at(moment.instant), sandbox.link.traffic()),
             None => (moment.wall, record.traffic),
         };
-        let seconds = record.seconds(now);
-        #[allow(clippy::cast_possible_truncation, reason = "whole seconds, far below 2^63")]
-        let whole = seconds as i64;
         UsageRow {
             id: record.id,
-            seconds,
-            cost: record.price_per_second.saturating_mul(whole),
+            seconds: record.seconds(now),
+            cost: record.cost_at(now),
             name: record.name,
             size: record.size,
             state: record.state,

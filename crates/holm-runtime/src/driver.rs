@@ -1,12 +1,12 @@
 //! What a driver of sandboxes offers to the engine.
 
-use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::enforcement::{Enforcement, Layer, LayerState, Pausing};
 use crate::network::Gate;
 use crate::pack::LayerStream;
 
@@ -117,6 +117,12 @@ pub trait Driver: Send + Sync + 'static {
         Some(self.enforcement())
     }
 
+    /// Whether sandboxes can be paused here ([`Machine::freeze`]). Asks nobody.
+    fn pausing(&self) -> Pausing {
+        let by = "this driver cannot do that".to_owned();
+        Pausing { possible: false, by, mend: None }
+    }
+
     /// Ends every sandbox and waits until nothing is left. Idempotent.
     fn shutdown(&self) -> BoxFuture<'_, ()>;
 
@@ -198,6 +204,30 @@ pub trait Machine: Send + Sync + 'static {
         let kind = DriverErrorKind::Internal;
         let error = DriverError { kind, message: text.into(), internal: text.into() };
         Box::pin(std::future::ready(Err(error)))
+    }
+
+    /// Stops all its processes and returns when all stand still; its memory and its connections are
+    /// kept. Idle pages are given back to the host where it lets one ask for that, afterwards. A
+    /// stopped one can be destroyed as any other, and stands still over the death of whoever stopped
+    /// it. Idempotent. A call that has begun is finished also when its future is dropped.
+    ///
+    /// # Errors
+    /// [`DriverErrorKind::Unsupported`] where this host cannot do that (`Enforcement::pause`);
+    /// [`DriverErrorKind::InUse`] when a process does not stop, for example because it waits for its
+    /// disk. After an error all go on.
+    fn freeze(&self) -> BoxFuture<'_, Result<(), DriverError>> {
+        let text = "This host cannot stop the processes of a sandbox.";
+        let kind = DriverErrorKind::Unsupported;
+        let error = DriverError { kind, message: text.into(), internal: text.into() };
+        Box::pin(std::future::ready(Err(error)))
+    }
+
+    /// Lets them go on. Idempotent; nothing is done where they were not stopped.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    fn thaw(&self) -> BoxFuture<'_, Result<(), DriverError>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 
     /// Ends it and waits until no process, mount, cgroup or image of it is left. Idempotent; all
@@ -306,88 +336,8 @@ pub enum DriverErrorKind {
     UnsafeDirectory,
     /// A file of the sandbox cannot be kept in a layer.
     Unkeepable,
+    /// This host cannot do it.
+    Unsupported,
     /// Anything else.
     Internal,
-}
-
-/// One layer of isolation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Layer {
-    UserNamespace,
-    OwnIdRange,
-    MountNamespace,
-    PidNamespace,
-    NetNamespace,
-    IpcNamespace,
-    UtsNamespace,
-    CgroupNamespace,
-    PivotRoot,
-    MaskedProc,
-    Seccomp,
-    Landlock,
-    NoNewPrivileges,
-    Capabilities,
-    DiskLimit,
-    InodeLimit,
-    ProcessLimit,
-    MemoryLimit,
-    CpuLimit,
-    HiddenHostFiles,
-    EgressGate,
-}
-
-impl Layer {
-    /// What a service demands unless its operator allows it to be missing. Elsewhere sandboxes run
-    /// without it and say so.
-    pub const EXCUSABLE: [Self; 4] =
-        [Self::OwnIdRange, Self::Landlock, Self::MemoryLimit, Self::CpuLimit];
-}
-
-impl fmt::Display for Layer {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Its serialized name, so that there is one list of names.
-        self.serialize(out)
-    }
-}
-
-/// How a layer stands on this host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LayerState {
-    /// Which layer.
-    pub layer: Layer,
-    /// True when it is in force.
-    pub enforced: bool,
-    /// True when nothing runs without it.
-    pub mandatory: bool,
-    /// What does it, or what is used instead, for example `cgroup v1 memory` or `tmpfs, counted
-    /// as memory`.
-    pub by: String,
-    /// How to mend it where it is missing or weak.
-    pub mend: Option<String>,
-}
-
-/// Every layer, in the order of [`Layer`].
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Enforcement {
-    /// `root` or `rootless` (and `rootless with subordinate ids`).
-    pub mode: String,
-    /// One row a layer.
-    pub layers: Vec<LayerState>,
-}
-
-impl Enforcement {
-    /// The same where these layers are mandatory too.
-    pub(crate) fn demanding(mut self, layers: &[Layer]) -> Self {
-        for row in &mut self.layers {
-            row.mandatory |= layers.contains(&row.layer);
-        }
-        self
-    }
-
-    /// Layers without which nothing runs and that are missing.
-    pub fn missing_mandatory(&self) -> impl Iterator<Item = &LayerState> {
-        self.layers.iter().filter(|row| row.mandatory && !row.enforced)
-    }
 }

@@ -11,6 +11,7 @@ pub mod disk;
 mod disk_ahead;
 pub mod doctor;
 pub mod driver;
+mod enforcement;
 mod failure;
 mod helper;
 pub mod hook;
@@ -33,7 +34,7 @@ mod upper;
 
 pub use driver::{
     BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, ExitReason, GateSockets, Layer,
-    LayerState, Machine, MountRo, PortSockets, Root, SandboxSpec, Shape, Usage,
+    LayerState, Machine, MountRo, Pausing, PortSockets, Root, SandboxSpec, Shape, Usage,
 };
 pub use hook::{Hook, HookError};
 pub use instance::has_unattended;

@@ -47,7 +47,9 @@ pub use outbox::{Completion, Delivery, DeliveryOutcome, Event, OutboxClaim, PAYL
 pub use page::{Cursor, CursorError, Owner, PAGE_MAX, Page, PageQuery};
 pub use port::{PORTS_MAX, Port};
 pub use postgres::{PostgresSettings, PostgresStore};
-pub use record::{IDEMPOTENCY_LIFE, Idempotency, Record, Reservation, Reserved, Totals, Traffic};
+pub use record::{
+    IDEMPOTENCY_LIFE, Idempotency, Pause, Record, Reservation, Reserved, Totals, Traffic,
+};
 pub use size::{Size, SizeName};
 pub use sqlite::SqliteStore;
 pub use state::{EndReason, Ended, SandboxState};

@@ -41,6 +41,8 @@ pub struct Record {
     pub lifetime: Duration,
     /// What a second of it costs, in micro-units, as it was when it was created.
     pub price_per_second: i64,
+    /// What it is about its pauses.
+    pub pause: Pause,
     /// Where it is in its life.
     pub state: SandboxState,
     /// When the create was asked for.
@@ -84,11 +86,49 @@ impl Record {
         }
     }
 
-    /// What it has cost so far, in micro-units: what the ledger holds for it, as its price never
-    /// changes.
+    /// What it has cost so far, in micro-units: what the ledger holds for it, as its prices never
+    /// change.
     #[must_use]
     pub fn cost(&self) -> i64 {
-        self.charged_seconds().saturating_mul(self.price_per_second)
+        let paused = self.pause.charged_seconds;
+        let running = self.charged_seconds().saturating_sub(paused);
+        let cost = running.saturating_mul(self.price_per_second);
+        cost.saturating_add(paused.saturating_mul(self.pause.price_per_second))
+    }
+
+    /// The same as if it were charged up to `now` as well.
+    #[must_use]
+    pub fn cost_at(&self, now: Timestamp) -> i64 {
+        let dues = crate::rules::dues(self, now).unwrap_or_default();
+        dues.iter().fold(self.cost(), |cost, due| cost.saturating_add(due.amount))
+    }
+}
+
+/// What is known about the pauses of a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pause {
+    /// What a second costs in which it was paused all the time, in micro-units, as it was when the
+    /// sandbox was created.
+    pub price_per_second: i64,
+    /// After so long without use it is paused by itself.
+    pub after: Option<Duration>,
+    /// Whether use lets it go on.
+    pub auto_resume: bool,
+    /// When it was paused, or went on, last.
+    pub turned_at: Option<Timestamp>,
+    /// Whole seconds that were charged at the price of a pause. Moved by charging only.
+    pub charged_seconds: i64,
+}
+
+impl Default for Pause {
+    fn default() -> Self {
+        Self {
+            price_per_second: 0,
+            after: None,
+            auto_resume: true,
+            turned_at: None,
+            charged_seconds: 0,
+        }
     }
 }
 

@@ -19,11 +19,12 @@ pub(crate) fn texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<(), 
 pub(crate) fn may_reserve(record: &Record) -> Result<(), StoreError> {
     let fresh = record.state == SandboxState::Provisioning
         && record.ready_at.is_none()
-        && record.ended.is_none();
+        && record.ended.is_none()
+        && record.pause.turned_at.is_none();
     if !fresh {
         return Err(StoreError::invalid("only a sandbox that is provisioning can be reserved"));
     }
-    if record.price_per_second < 0 {
+    if record.price_per_second < 0 || record.pause.price_per_second < 0 {
         return Err(StoreError::invalid("a price must not be below zero"));
     }
     Ok(())
@@ -48,47 +49,88 @@ pub(crate) fn may_follow(old: &Record, new: &Record) -> Result<(), StoreError> {
         "a sandbox's end does not change"
     } else if ending != new.ended.is_some() {
         "a sandbox has an end exactly from `deleting` on"
-    } else if to == SandboxState::Running && new.ready_at.is_none() {
+    } else if to.is_live() && new.ready_at.is_none() {
         "a running sandbox became ready at some moment"
     } else if old.ready_at.is_none() && new.ready_at.is_some() && to != SandboxState::Running {
         "a sandbox becomes ready by running"
     } else if to.is_over() && new.ended.is_some_and(|end| end.reason.final_state() != to) {
         "a sandbox rests in the state that belongs to its end"
+    } else if !turns(from, to) && micros(old.pause.turned_at) != micros(new.pause.turned_at) {
+        "the moment at which a sandbox was paused, or went on, changes only then"
+    } else if turns(from, to)
+        && new.pause.turned_at.is_none_or(|at| Some(at) < old.pause.turned_at.max(old.ready_at))
+    {
+        "a sandbox is paused, or goes on, at a moment after the one before"
     } else {
         return Ok(());
     };
     Err(StoreError::invalid(format!("{wrong} ({id})")))
 }
 
-/// Whole seconds that a charge is about.
+/// Whether that is the beginning of a pause, or its end by going on.
+fn turns(from: SandboxState, to: SandboxState) -> bool {
+    from != to && from.is_live() && to.is_live()
+}
+
+/// Up to when the one that `new` follows is charged with that, at the prices of before: its end, or
+/// the moment from which another price counts.
+pub(crate) fn settled_by(old: &Record, new: &Record) -> Option<Timestamp> {
+    match (old.ended, new.ended) {
+        (None, Some(ended)) => Some(ended.at),
+        _ if turns(old.state, new.state) => new.pause.turned_at,
+        _ => None,
+    }
+}
+
+/// Whole seconds that a charge is about, all at one price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Due {
     pub from: Timestamp,
     pub to: Timestamp,
     pub seconds: i64,
+    /// Whether they are at the price of a pause.
+    pub paused: bool,
     /// What they cost; not negative.
     pub amount: i64,
 }
 
-/// What a charge up to `until` is about; nothing where all of it is charged already, or the
-/// sandbox never became ready.
-pub(crate) fn due(record: &Record, until: Timestamp) -> Result<Option<Due>, StoreError> {
-    let Some(from) = record.metered_until else { return Ok(None) };
+/// What a charge up to `until` is about, in the order of time; nothing where all of it is charged
+/// already, or the sandbox never became ready. A second in which it ran, however shortly, costs what
+/// one costs in which it runs: nobody pays less by many short pauses, and none is in two parts.
+pub(crate) fn dues(record: &Record, until: Timestamp) -> Result<Vec<Due>, StoreError> {
+    let Some(from) = record.metered_until else { return Ok(Vec::new()) };
     // Nobody pays for what comes after the end, or after the lease.
     let ends = [record.ended.map(|ended| ended.at), record.expires_at];
     let until = ends.into_iter().flatten().fold(until, Timestamp::min);
-    let seconds = until.duration_since(from).as_secs();
-    if seconds <= 0 {
-        return Ok(None);
+    let seconds = until.duration_since(from).as_secs().max(0);
+    let paused_since =
+        record.pause.turned_at.filter(|_| record.state == SandboxState::Paused).unwrap_or(until);
+    let running = begun_seconds(paused_since.duration_since(from)).clamp(0, seconds);
+    let mut dues = Vec::new();
+    for (from, seconds, paused) in [(0, running, false), (running, seconds - running, true)] {
+        if seconds > 0 {
+            dues.push(due(record, from, seconds, paused)?);
+        }
     }
-    let to = from
-        .checked_add(SignedDuration::from_secs(seconds))
-        .map_err(|_| StoreError::invalid("a sandbox cannot be charged to the end of time"))?;
-    let amount = record
-        .price_per_second
-        .checked_mul(seconds)
-        .ok_or_else(|| StoreError::invalid("a charge is beyond all numbers"))?;
-    Ok(Some(Due { from, to, seconds, amount }))
+    Ok(dues)
+}
+
+/// The whole seconds of a time, and the one that has begun.
+fn begun_seconds(time: SignedDuration) -> i64 {
+    time.as_secs().saturating_add(i64::from(time.subsec_nanos() > 0))
+}
+
+/// So many seconds from the mark on by `offset`.
+fn due(record: &Record, offset: i64, seconds: i64, paused: bool) -> Result<Due, StoreError> {
+    let mark = record.metered_until.unwrap_or_default();
+    let after = |seconds: i64| {
+        mark.checked_add(SignedDuration::from_secs(seconds))
+            .map_err(|_| StoreError::invalid("a sandbox cannot be charged to the end of time"))
+    };
+    let price = if paused { record.pause.price_per_second } else { record.price_per_second };
+    let amount = price.checked_mul(seconds);
+    let amount = amount.ok_or_else(|| StoreError::invalid("a charge is beyond all numbers"))?;
+    Ok(Due { from: after(offset)?, to: after(offset + seconds)?, seconds, paused, amount })
 }
 
 /// That an account has as many secrets as it may.

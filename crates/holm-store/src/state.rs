@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 /// place that knows the arrows.
 ///
 /// ```text
+///                  paused ─────────┐
+///                   ▲  ▼           ▼
 /// provisioning ──► running ──► deleting ──► deleted   (destroyed, expired, balance)
 ///       └──────────────────────►   └──────► failed    (lost, out of memory)
 /// ```
@@ -19,6 +21,8 @@ pub enum SandboxState {
     Provisioning,
     /// Usable.
     Running,
+    /// All its processes stand still, and its memory is kept.
+    Paused,
     /// Being removed; nothing works on it any more.
     Deleting,
     /// Gone, as somebody, its lease or its account's balance wanted.
@@ -29,8 +33,14 @@ pub enum SandboxState {
 
 impl SandboxState {
     /// Every state.
-    pub const ALL: [Self; 5] =
-        [Self::Provisioning, Self::Running, Self::Deleting, Self::Deleted, Self::Failed];
+    pub const ALL: [Self; 6] = [
+        Self::Provisioning,
+        Self::Running,
+        Self::Paused,
+        Self::Deleting,
+        Self::Deleted,
+        Self::Failed,
+    ];
 
     /// Whether the machine has an arrow from here to `next`.
     #[must_use]
@@ -38,9 +48,16 @@ impl SandboxState {
         matches!(
             (self, next),
             (Self::Provisioning, Self::Running | Self::Deleting)
-                | (Self::Running, Self::Deleting)
+                | (Self::Running, Self::Paused | Self::Deleting)
+                | (Self::Paused, Self::Running | Self::Deleting)
                 | (Self::Deleting, Self::Deleted | Self::Failed)
         )
+    }
+
+    /// True from ready to the beginning of its end: it is somebody's, and is charged.
+    #[must_use]
+    pub fn is_live(self) -> bool {
+        matches!(self, Self::Running | Self::Paused)
     }
 
     /// True once nothing of it is left.
@@ -55,6 +72,7 @@ impl SandboxState {
         match self {
             Self::Provisioning => "provisioning",
             Self::Running => "running",
+            Self::Paused => "paused",
             Self::Deleting => "deleting",
             Self::Deleted => "deleted",
             Self::Failed => "failed",
@@ -182,7 +200,10 @@ mod tests {
         let want = [
             "provisioning>running",
             "provisioning>deleting",
+            "running>paused",
             "running>deleting",
+            "paused>running",
+            "paused>deleting",
             "deleting>deleted",
             "deleting>failed",
         ];

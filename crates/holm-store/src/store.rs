@@ -86,8 +86,9 @@ pub trait Sandboxes {
     fn sandbox_forget(&self, id: SandboxId, events: Vec<Event>) -> Answer<bool>;
     /// Writes name, labels, state, times, network and adoption of a record, and answers it with its new
     /// version; the rest of a record never changes. The state is the recorded one or follows from
-    /// it by an arrow; `ready_at` and `ended` are set once. One that ends is charged up to its
-    /// end in the same transaction. `events` are recorded with it.
+    /// it by an arrow; `ready_at` and `ended` are set once, [`Pause::turned_at`](crate::Pause) with
+    /// each pause and each end of one. One that ends is charged up to its end in the same
+    /// transaction, one that is paused or goes on up to that moment. `events` are recorded with it.
     fn sandbox_save(&self, record: Record, events: Vec<Event>) -> Answer<Record>;
     /// Writes down what has gone through its network so far. Sums never go down, and the record's
     /// version stays: nothing else depends on them.
@@ -142,7 +143,7 @@ pub trait Ledger {
     fn ledger_add(&self, credit: Credit) -> Answer<Entry>;
     /// Charges whole seconds from where the last charge ended up to `until`, never past the
     /// sandbox's end or lease, and moves the mark: one transaction, and a second one finds
-    /// nothing left to charge. With a price of zero only the mark moves.
+    /// nothing left to charge. Seconds in which it was paused all the time have their own price. With a price of zero only the mark moves.
     fn ledger_charge(&self, id: SandboxId, until: Timestamp) -> Answer<Charged>;
     /// What an account has, in micro-units.
     fn ledger_balance(&self, id: AccountId) -> Answer<i64>;

@@ -11,7 +11,7 @@ use crate::faults::Moment;
 use crate::sandbox::Sandbox;
 use crate::text::shorten;
 use crate::view::{NetworkState, NetworkView};
-use crate::{Engine, Error, SandboxId, SandboxState};
+use crate::{Engine, Error, SandboxId};
 
 /// The steps of a change, for [`crate::Faults`].
 const RECORD: &str = "network_record";
@@ -130,7 +130,7 @@ fn state(sandbox: &Sandbox) -> NetworkState {
 
 fn view(sandbox: &Sandbox) -> NetworkView {
     let record = sandbox.live().record;
-    let runs = record.state == SandboxState::Running;
+    let runs = record.state.is_live();
     NetworkView {
         policy: recorded(&record.network),
         traffic: sandbox.link.traffic(),

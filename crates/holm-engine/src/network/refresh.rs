@@ -10,7 +10,7 @@ use holm_store::{Account, AccountId, Owner};
 
 use super::{plan, recorded};
 use crate::sandbox::Sandbox;
-use crate::{Engine, Error, SandboxState};
+use crate::{Engine, Error};
 
 /// Held by the refresh that is under way: a second one at the same time would find nothing else.
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl Engine {
         for sandbox in self.inner.registry.all() {
             accounts.entry(sandbox.account).or_default().push(sandbox);
         }
-        let runs = |sandbox: &Arc<Sandbox>| sandbox.state() == SandboxState::Running;
+        let runs = |sandbox: &Arc<Sandbox>| sandbox.state().is_live();
         accounts.retain(|_, sandboxes| sandboxes.iter().any(runs));
         for (account, mut sandboxes) in accounts {
             match self.inner.store.account_get(account).await {

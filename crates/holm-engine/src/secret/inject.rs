@@ -6,8 +6,8 @@ use holm_gate::Injection;
 use holm_store::{AccountId, Secret};
 use jiff::Timestamp;
 
+use crate::Engine;
 use crate::sandbox::Sandbox;
-use crate::{Engine, SandboxState};
 
 /// Which secrets a gate has, as they were when it got them.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ impl Engine {
     /// Gives all sandboxes of an account that run their secrets, where something has changed.
     pub(crate) async fn secrets_refresh(&self, account: AccountId) {
         let mut sandboxes = self.inner.registry.of(account);
-        sandboxes.retain(|sandbox| sandbox.state() == SandboxState::Running);
+        sandboxes.retain(|sandbox| sandbox.state().is_live());
         self.secrets_give(account, &sandboxes).await;
     }
 

@@ -37,6 +37,10 @@ pub struct CreateSandbox {
     pub workdir: Option<String>,
     /// Host paths shown read-only. Only for callers who own the host.
     pub mounts: Vec<MountRo>,
+    /// After so long without use it is paused by itself; never where absent.
+    pub auto_pause: Option<Duration>,
+    /// Whether use lets it go on when it is paused; so it is where absent.
+    pub auto_resume: Option<bool>,
     /// Makes two equal requests with the same key one create, for a day. Then also a caller that
     /// goes away does not stop it, for it may come back and ask again.
     pub idempotency_key: Option<String>,
@@ -100,6 +104,14 @@ pub struct SandboxView {
     pub session: Option<String>,
     /// What a second of it costs, in micro-units.
     pub price_per_second: i64,
+    /// What a second of it costs in which it is paused.
+    pub paused_price_per_second: i64,
+    /// Since when it is paused; nothing while it is not.
+    pub paused_at: Option<Timestamp>,
+    /// After so long without use it is paused by itself.
+    pub auto_pause: Option<Duration>,
+    /// Whether use lets it go on.
+    pub auto_resume: bool,
     /// Its exposed ports; only in `sandbox_get` of a running one.
     pub ports: Vec<Port>,
     /// What it uses now; only in `sandbox_get` of a running one.

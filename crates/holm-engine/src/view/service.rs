@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holm_gate::EgressPolicy;
-use holm_runtime::LayerState;
+use holm_runtime::{LayerState, Pausing};
 use holm_store::Traffic;
 use jiff::Timestamp;
 
@@ -80,6 +80,10 @@ pub struct ServiceInfo {
     pub sizes: Vec<(SizeName, Size)>,
     /// What a second of a size costs, in micro-units.
     pub prices: Vec<(SizeName, i64)>,
+    /// What one costs of a sandbox that is paused.
+    pub paused_prices: Vec<(SizeName, i64)>,
+    /// Whether sandboxes can be paused here.
+    pub pause: Pausing,
     /// What money is counted in.
     pub currency: String,
     /// Templates that may be asked for, aliases included.

@@ -165,6 +165,7 @@ async fn case_66_bad_requests_and_bad_hosts_make_nothing() {
         (DriverErrorKind::BadMount, ErrorKind::InvalidArgument),
         (DriverErrorKind::LauncherGone, ErrorKind::Unavailable),
         (DriverErrorKind::UnsafeDirectory, ErrorKind::Internal),
+        (DriverErrorKind::Unsupported, ErrorKind::Unsupported),
         (DriverErrorKind::Internal, ErrorKind::Internal),
     ] {
         *driver.failing.lock().unwrap() = Some(fault);
@@ -200,7 +201,8 @@ fn enforcement(mandatory: bool) -> &'static Enforcement {
         mend: Some("mend it so".to_owned()),
     };
     let layers = vec![row(Layer::Seccomp, mandatory), row(Layer::PivotRoot, true)];
-    Box::leak(Box::new(Enforcement { mode: "root".to_owned(), layers }))
+    let mode = "root".to_owned();
+    Box::leak(Box::new(Enforcement { mode, layers, ..Enforcement::default() }))
 }
 
 #[tokio::test]

@@ -50,12 +50,12 @@ async fn heard(engine: &Engine, id: &SandboxId, port: u16) -> String {
     // It need not be the same, as sockets may be used up.
     loop {
         match engine.port_connect(id, port).await {
-            Ok(Way::Direct(mut stream)) => {
+            Ok((Way::Direct(mut stream), _)) => {
                 let mut text = String::new();
                 stream.read_to_string(&mut text).await.unwrap();
                 return text;
             }
-            Ok(Way::Tunnel(_)) => panic!("the fake guest has none"),
+            Ok((Way::Tunnel(_), _)) => panic!("the fake guest has none"),
             Err(error) => assert_eq!(error.kind, ErrorKind::Unavailable),
         }
         tokio::task::yield_now().await;

@@ -14,6 +14,7 @@ mod key;
 mod lease;
 mod meter;
 mod network;
+mod pause;
 mod record;
 mod restart;
 mod scope;

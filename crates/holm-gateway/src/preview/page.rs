@@ -107,6 +107,13 @@ impl Form {
         self.show(502, "The sandbox does not answer", "Try again in a few seconds.", true)
     }
 
+    /// 503: nobody but its owner lets it go on.
+    #[must_use]
+    pub fn paused(self) -> Response {
+        let text = "Its owner has paused it. As soon as it goes on, it is here.";
+        self.show(503, "The sandbox is paused", text, true)
+    }
+
     /// 504.
     #[must_use]
     pub fn slow(self, port: u16) -> Response {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use holm_engine::{NotConnected, Preview, SandboxId, Way};
+use holm_engine::{NotConnected, Preview, SandboxId, Use, Way};
 use holm_http::Sender;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::client::conn::http1::Builder;
@@ -65,6 +65,7 @@ pub struct Lent {
     pub body: Weak<()>,
     key: Key,
     pool: Pool,
+    _in_use: Use,
 }
 
 impl Lent {
@@ -96,12 +97,15 @@ impl Pool {
     /// See [`NotConnected`].
     pub async fn get(&self, preview: &Preview) -> Result<Lent, NotConnected> {
         let key = key(preview);
+        // What is paused goes on before anything is sent.
+        let in_use = preview.begin().await?;
         while let Some(mut line) = self.take(key) {
             if let Ok(Ok(())) = timeout(READY, line.sender.ready()).await {
-                return Ok(Lent { line, used: true, body: Weak::new(), key, pool: self.clone() });
+                let (body, pool) = (Weak::new(), self.clone());
+                return Ok(Lent { line, used: true, body, key, pool, _in_use: in_use });
             }
         }
-        self.fresh(preview).await
+        self.connect(preview, in_use).await
     }
 
     /// A new connection.
@@ -109,6 +113,11 @@ impl Pool {
     /// # Errors
     /// See [`NotConnected`].
     pub async fn fresh(&self, preview: &Preview) -> Result<Lent, NotConnected> {
+        let in_use = preview.begin().await?;
+        self.connect(preview, in_use).await
+    }
+
+    async fn connect(&self, preview: &Preview, in_use: Use) -> Result<Lent, NotConnected> {
         let way = preview.connect().await?;
         let is_direct = matches!(way, Way::Direct(_));
         let mut builder = Builder::new();
@@ -121,7 +130,7 @@ impl Pool {
         });
         let line = Line { sender, is_direct, task: task.abort_handle() };
         let (body, key) = (Weak::new(), key(preview));
-        Ok(Lent { line, used: false, body, key, pool: self.clone() })
+        Ok(Lent { line, used: false, body, key, pool: self.clone(), _in_use: in_use })
     }
 
     fn take(&self, key: Key) -> Option<Line> {

@@ -212,6 +212,7 @@ pub(super) fn no_way(form: Form, why: NotConnected, number: u16) -> Response {
     match why {
         NotConnected::Refused => form.not_listening(number),
         NotConnected::Unreachable => form.unreachable(),
+        NotConnected::Paused => form.paused(),
     }
 }
 

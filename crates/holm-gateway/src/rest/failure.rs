@@ -104,11 +104,15 @@ pub fn of_kind(kind: ErrorKind) -> ErrorType {
         ErrorKind::InsufficientBalance => 402,
         ErrorKind::Forbidden | ErrorKind::PermissionDenied => 403,
         ErrorKind::NotFound | ErrorKind::TemplateUnknown | ErrorKind::FileNotFound => 404,
-        ErrorKind::Conflict | ErrorKind::LanguageUnavailable | ErrorKind::FileInvalid => 409,
+        ErrorKind::Conflict
+        | ErrorKind::SandboxPaused
+        | ErrorKind::LanguageUnavailable
+        | ErrorKind::FileInvalid => 409,
         ErrorKind::SandboxGone => 410,
         ErrorKind::TooLarge => 413,
         ErrorKind::QuotaExceeded | ErrorKind::RateLimited => 429,
         ErrorKind::Internal => 500,
+        ErrorKind::Unsupported => 501,
         ErrorKind::Capacity | ErrorKind::IsolationUnavailable | ErrorKind::Unavailable => 503,
         ErrorKind::Timeout => 504,
         ErrorKind::OutOfMemory | ErrorKind::DiskFull => 507,

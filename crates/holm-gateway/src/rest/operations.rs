@@ -2,11 +2,13 @@
 //! by REST is told the route.
 
 /// An operation and its route.
-const ROUTES: [(&str, &str); 21] = [
+const ROUTES: [(&str, &str); 23] = [
     ("create_sandbox", "`POST /v1/sandboxes`"),
     ("list_sandboxes", "`GET /v1/sandboxes`"),
     ("get_sandbox", "`GET /v1/sandboxes/{sandbox_id}`"),
     ("extend_sandbox", "`POST /v1/sandboxes/{sandbox_id}/extend`"),
+    ("pause_sandbox", "`POST /v1/sandboxes/{sandbox_id}/pause`"),
+    ("resume_sandbox", "`POST /v1/sandboxes/{sandbox_id}/resume`"),
     ("destroy_sandbox", "`DELETE /v1/sandboxes/{sandbox_id}`"),
     ("run_command", "`POST …/exec`"),
     ("run_code", "`POST …/run-code`"),

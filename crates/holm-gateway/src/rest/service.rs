@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use holm_engine::{KeyScope, SandboxId};
+use holm_engine::{KeyScope, SandboxId, SizeName};
 use hyper::Method;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -45,8 +45,22 @@ pub struct ServiceInfo {
     pub network_default: PolicyShown,
     /// Limits.
     pub limits: Limits,
+    /// Whether sandboxes can be paused on this host.
+    pub pause: Pausing,
     /// What sandboxes cost.
     pub prices: Prices,
+}
+
+/// Whether sandboxes can be paused.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Pausing {
+    /// Whether they can.
+    pub possible: bool,
+    /// What does it, or why nothing does.
+    pub by: String,
+    /// How to mend it where it cannot be done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mend: Option<String>,
 }
 
 /// What a size means.
@@ -96,6 +110,8 @@ pub struct Limits {
 pub struct Prices {
     /// By size, for an hour; charged per second from ready to destroyed.
     pub per_hour: BTreeMap<&'static str, f64>,
+    /// The same while a sandbox is paused.
+    pub per_hour_paused: BTreeMap<&'static str, f64>,
     /// What money is counted in.
     pub currency: String,
 }
@@ -215,7 +231,10 @@ async fn info(call: Call<Fixed, NoQuery, Nothing>) -> Result<Answer<ServiceInfo>
     let limits = &info.limits;
     let per_hour = |price: i64| units(price.saturating_mul(3600));
     let there = |name| info.sizes.iter().any(|(size, _)| *size == name);
-    let prices = info.prices.iter().filter(|(name, _)| there(*name));
+    let table = |prices: &[(SizeName, i64)]| {
+        let offered = prices.iter().filter(|(name, _)| there(*name));
+        offered.map(|(name, price)| (name.as_str(), per_hour(*price))).collect()
+    };
     Ok(Answer(ServiceInfo {
         limits: Limits {
             max_sandboxes: limits.max_sandboxes,
@@ -232,9 +251,11 @@ async fn info(call: Call<Fixed, NoQuery, Nothing>) -> Result<Answer<ServiceInfo>
             env_total_bytes: limits.max_env_total,
         },
         prices: Prices {
-            per_hour: prices.map(|(name, price)| (name.as_str(), per_hour(*price))).collect(),
+            per_hour: table(&info.prices),
+            per_hour_paused: table(&info.paused_prices),
             currency: info.currency,
         },
+        pause: Pausing { possible: info.pause.possible, by: info.pause.by, mend: info.pause.mend },
         sizes: info
             .sizes
             .iter()

@@ -85,10 +85,10 @@ async fn open(call: Call<SandboxId, TunnelQuery, Nothing>) -> Result<Switched, F
             "as many connections to this sandbox as it may have are open",
         )));
     };
-    let way = call.engine.port_connect(&call.id, port).await?;
+    let (way, in_use) = call.engine.port_connect(&call.id, port).await?;
     let (engine, mut over) = (call.engine, call.over);
     tokio::spawn(async move {
-        let _place = place;
+        let _held = (place, in_use);
         tokio::select! {
             () = carry(upgrade, way) => {}
             _ = engine.sandbox_ended(&call.id) => {}

@@ -66,7 +66,7 @@ impl World {
         std::fs::create_dir_all(&directory).expect("a directory for sockets");
         let world = Arc::new(Self {
             directory,
-            enforcement: Enforcement { mode: "pretended".to_owned(), layers: Vec::new() },
+            enforcement: Enforcement { mode: "pretended".to_owned(), ..Enforcement::default() },
             alive: watch::Sender::new(0),
             made: AtomicUsize::new(0),
             running: watch::Sender::new(0),

@@ -3,6 +3,7 @@
 
 mod counter;
 mod discover;
+mod freeze;
 mod leaf;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ pub enum Ability {
     Cpu,
     CpuTime,
     Processes,
+    Freeze,
 }
 
 /// Where groups of this process's sandboxes are made: the parent of all of them.
@@ -72,6 +74,9 @@ pub trait Control {
     fn freeze(&self, frozen: bool) -> io::Result<()>;
     /// True when all processes are stopped.
     fn is_frozen(&self) -> io::Result<bool>;
+    /// Gives idle pages back to the host, as far as this interface lets somebody ask for it. What
+    /// cannot be given back stays.
+    fn give_back(&self);
     /// Kills all processes.
     fn kill(&self) -> io::Result<()>;
     /// Counters.
@@ -161,6 +166,9 @@ impl Control for Group {
     fn is_frozen(&self) -> io::Result<bool> {
         self.control().is_frozen()
     }
+    fn give_back(&self) {
+        self.control().give_back();
+    }
     fn kill(&self) -> io::Result<()> {
         self.control().kill()
     }
@@ -195,7 +203,7 @@ pub fn remove_dirs<'a>(dirs: impl IntoIterator<Item = &'a Path>) -> io::Result<b
     Ok(gone)
 }
 
-/// Kills every process in a directory's group and in those below it.
+/// Kills every process in a directory's group and in those below it, also those that stand still.
 pub fn kill_all(dir: &Path) -> io::Result<()> {
     for pid in processes(dir)? {
         if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
@@ -206,6 +214,8 @@ pub fn kill_all(dir: &Path) -> io::Result<()> {
     for below in subgroups(dir)? {
         kill_all(&below)?;
     }
+    // Of the old interface they die only when they go on.
+    freeze::thaw(dir);
     Ok(())
 }
 

@@ -191,6 +191,49 @@ fn finds_its_place_in_each_kind_of_mount() {
     }
 }
 
+/// The fake tree does not move, so that it is frozen at once or never.
+#[test]
+fn freezing_waits_and_is_undone_when_something_does_not_stop() {
+    let temp = Temp::new("freeze");
+    let parents = BTreeMap::from([("freezer".to_owned(), temp.0.join("freezer"))]);
+    let old = Tree::V1(v1::Tree { parents });
+    old.prepare().unwrap();
+    assert_eq!(old.abilities(), [Ability::Freeze].into());
+    let group = old.group("one");
+    group.make().unwrap();
+    let dir = temp.0.join("freezer/one");
+    fake(&dir, &[("freezer.state", "THAWED")]);
+    let patience = std::time::Duration::from_millis(30);
+    group.freeze_whole(patience).unwrap();
+    assert_eq!(text(&dir, "freezer.state"), "FROZEN");
+    // Longer than what is written into it, as a state that never comes.
+    fake(&dir, &[("freezer.state", "FREEZING")]);
+    assert_eq!(group.freeze_whole(patience).unwrap_err().kind(), io::ErrorKind::TimedOut);
+    assert_eq!(text(&dir, "freezer.state"), "THAWEDNG", "undone; fake files are not truncated");
+
+    let parent = temp.0.join("holm-x");
+    let new = Tree::V2(v2::Tree { parent: parent.clone(), controllers: BTreeSet::new() });
+    new.prepare().unwrap();
+    assert!(!new.abilities().contains(&Ability::Freeze), "before Linux 5.2");
+    fake(&parent, &[("cgroup.freeze", "0")]);
+    assert!(new.abilities().contains(&Ability::Freeze));
+    let group = new.group("one");
+    group.make().unwrap();
+    let dir = parent.join("one");
+    assert_eq!(group.freeze_whole(patience).unwrap_err().kind(), io::ErrorKind::Unsupported);
+    fake(&dir, &[("cgroup.freeze", "0"), ("cgroup.events", "populated 1\nfrozen 1\n")]);
+    fake(&dir, &[("memory.stat", "inactive_file 2000\n"), ("memory.reclaim", "")]);
+    group.freeze_whole(patience).unwrap();
+    assert_eq!(text(&dir, "cgroup.freeze"), "1");
+    group.give_back();
+    assert_eq!(text(&dir, "memory.reclaim"), "2000");
+    std::fs::remove_file(dir.join("memory.reclaim")).unwrap();
+    group.give_back();
+    fake(&dir, &[("cgroup.events", "populated 1\nfrozen 0\n")]);
+    assert_eq!(group.freeze_whole(patience).unwrap_err().kind(), io::ErrorKind::TimedOut);
+    assert_eq!(text(&dir, "cgroup.freeze"), "0", "undone");
+}
+
 /// As the only group of a container: `members` are in it, of which those below 10 are ours.
 fn claimed(name: &str, lifetime: Lifetime, members: &str) -> (Temp, io::Result<PathBuf>) {
     let temp = Temp::new(&format!("{name}-{}", members.len()));

@@ -55,6 +55,7 @@ impl Tree {
             ("cpu", Ability::Cpu),
             ("cpuacct", Ability::CpuTime),
             ("pids", Ability::Processes),
+            ("freezer", Ability::Freeze),
         ];
         pairs
             .iter()
@@ -120,6 +121,10 @@ impl Control for Group {
         let dir = self.dir("freezer").ok_or(io::ErrorKind::Unsupported)?;
         Ok(std::fs::read_to_string(dir.join("freezer.state"))?.trim() == "FROZEN")
     }
+
+    /// There is only `memory.force_empty`, which takes pages that are in use as well and waits for
+    /// the disk: nothing to do to a sandbox that goes on.
+    fn give_back(&self) {}
 
     fn kill(&self) -> io::Result<()> {
         for dir in self.dirs() {

@@ -64,6 +64,10 @@ impl Tree {
             .collect();
         // cpu.stat counts time in every group, with or without the controller.
         found.insert(Ability::CpuTime);
+        // Every group but the root's, since Linux 5.2.
+        if self.parent.join("cgroup.freeze").exists() {
+            found.insert(Ability::Freeze);
+        }
         found
     }
 }
@@ -79,6 +83,11 @@ pub(super) fn enable(dir: &Path, controllers: &BTreeSet<String>) -> io::Result<(
 impl Group {
     fn has(&self, controller: &str) -> bool {
         self.controllers.contains(controller)
+    }
+
+    /// The file that says whether all processes stand still; a change of it can be waited for.
+    pub(super) fn events(&self) -> PathBuf {
+        self.dir.join("cgroup.events")
     }
 }
 
@@ -110,11 +119,26 @@ impl Control for Group {
     }
 
     fn freeze(&self, frozen: bool) -> io::Result<()> {
-        write(&self.dir, "cgroup.freeze", u8::from(frozen))
+        match write(&self.dir, "cgroup.freeze", u8::from(frozen)) {
+            // Before Linux 5.2.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.dir.exists() => {
+                Err(io::ErrorKind::Unsupported.into())
+            }
+            other => other,
+        }
     }
 
     fn is_frozen(&self) -> io::Result<bool> {
         Ok(keyed(&self.dir, "cgroup.events", "frozen") == Some(1))
+    }
+
+    /// File pages that nobody has used for a while: there is no swap for others to go to.
+    fn give_back(&self) {
+        let idle = keyed(&self.dir, "memory.stat", "inactive_file").unwrap_or(0);
+        if idle > 0 {
+            // Since Linux 5.19. It says so when it could not give back all.
+            let _ = write(&self.dir, "memory.reclaim", idle);
+        }
     }
 
     fn kill(&self) -> io::Result<()> {

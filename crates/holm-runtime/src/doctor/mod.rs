@@ -41,6 +41,8 @@ pub(crate) fn seen(facts: &Facts, sandbox: &Created) -> Option<Enforcement> {
     observed.is_whole().then(|| table::fill(facts, Some(&observed), None, &[]))
 }
 
+pub(crate) use table::pausing;
+
 /// How a layer will stand, where that shows before a sandbox is made: that of [`Layer::EXCUSABLE`].
 pub(crate) fn foreseen(layer: Layer, facts: &Facts) -> Option<LayerState> {
     Layer::EXCUSABLE.contains(&layer).then(|| table::foresee(layer, facts))

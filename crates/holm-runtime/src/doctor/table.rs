@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::cgroup::Ability;
-use crate::driver::{Enforcement, Layer, LayerState};
+use crate::driver::{Enforcement, Layer, LayerState, Pausing};
 use crate::failure::Failure;
 use crate::ids::{INSIDE, IdMap};
 use crate::jail::KEPT;
@@ -125,7 +125,25 @@ pub(super) fn fill(
             (None, None) => no("not tried", "Run holm doctor again."),
         }
     };
-    Enforcement { mode: mode(), layers: ALL.into_iter().map(|l| state(l, row(l))).collect() }
+    Enforcement {
+        mode: mode(),
+        layers: ALL.into_iter().map(|l| state(l, row(l))).collect(),
+        pause: pausing(facts),
+    }
+}
+
+/// Whether sandboxes can be paused; as [`by_facts`].
+pub(crate) fn pausing(facts: &Facts) -> Pausing {
+    match &facts.cgroups {
+        Some((version, abilities)) if abilities.contains(&Ability::Freeze) => {
+            Pausing { possible: true, by: format!("cgroup {version} freezer"), mend: None }
+        }
+        _ => Pausing {
+            possible: false,
+            by: "no cgroup freezer".to_owned(),
+            mend: Some(CGROUP_MEND.to_owned()),
+        },
+    }
 }
 
 /// A layer of which the launcher's facts and this user's rights tell.
@@ -143,7 +161,10 @@ pub(super) fn foresee(layer: Layer, facts: &Facts) -> LayerState {
 pub(super) fn unusable(failure: &Failure) -> Enforcement {
     let by = format!("not tried: {}", failure.internal);
     let row = |layer| state(layer, no(by.as_str(), failure.public.as_str()));
-    Enforcement { mode: mode(), layers: ALL.into_iter().map(row).collect() }
+    let layers = ALL.into_iter().map(row).collect();
+    let mend = Some(failure.public.clone());
+    let pause = Pausing { possible: false, by: "not tried".to_owned(), mend };
+    Enforcement { mode: mode(), layers, pause }
 }
 
 fn state(layer: Layer, row: Row) -> LayerState {
@@ -240,6 +261,10 @@ fn no_id_range() -> Row {
     )
 }
 
+/// How a host comes to give cgroups.
+const CGROUP_MEND: &str = "Run as root on a host with writable cgroups, or as a user to whom systemd \
+                           has delegated the controllers (Delegate=yes).";
+
 /// Layers that the launcher decides about before a sandbox is made.
 fn by_facts(layer: Layer, facts: &Facts) -> Row {
     let (version, abilities) = facts.cgroups.clone().unwrap_or_default();
@@ -248,11 +273,7 @@ fn by_facts(layer: Layer, facts: &Facts) -> Row {
         if abilities.contains(&ability) {
             return yes(format!("cgroup {version} {name}"));
         }
-        no(
-            if problems.is_empty() { "nothing".to_owned() } else { problems.clone() },
-            "Run as root on a host with writable cgroups, or as a user to whom systemd has \
-             delegated the controllers (Delegate=yes).",
-        )
+        no(if problems.is_empty() { "nothing".to_owned() } else { problems.clone() }, CGROUP_MEND)
     };
     match layer {
         Layer::MemoryLimit => cgroup(Ability::Memory, "memory"),

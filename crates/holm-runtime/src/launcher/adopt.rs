@@ -83,8 +83,6 @@ impl Launcher<'_> {
         let number = self.next_slot;
         self.next_slot += 1;
         if let Some(init) = &slot.init {
-            // Whoever read its files is gone.
-            slot.thaw();
             self.host.watch(init, number)?;
         }
         if !self.host.settings.lifetime.outlives_owner() {

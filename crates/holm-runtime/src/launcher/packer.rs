@@ -1,6 +1,6 @@
 //! Reading what a sandbox that runs has written. A child stops the sandbox's processes, steps below its
 //! root and writes an archive to a pipe, whose other end the owner has. However the child ends, the
-//! processes go on.
+//! processes go on, unless they stood still before.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::{Duration, Instant};
@@ -50,7 +50,10 @@ impl Launcher<'_> {
         let found = self.slots.values_mut().find(|slot| slot.packer == Some(pid));
         let Some(slot) = found else { return };
         slot.packer = None;
-        slot.thaw();
+        // What was paused before stays paused.
+        if !slot.stood_still {
+            slot.thaw();
+        }
         let mut answers = Vec::new();
         while slot.packer.is_none() {
             let Some(seq) = slot.packs.pop_front() else { break };
@@ -79,6 +82,8 @@ fn start(slot: &mut Slot) -> Result<Vec<OwnedFd>, Failure> {
     // Less is slower, and nothing else.
     let _ = rustix::pipe::fcntl_setpipe_size(&out, PIPE);
     let keep = [init.as_raw_fd(), out.as_raw_fd(), says.as_raw_fd()];
+    slot.stood_still =
+        slot.group.as_ref().is_some_and(|group| group.is_frozen().unwrap_or(false));
     let (group, ids) = (slot.group.as_ref(), slot.ids);
     let pid = helper::start(c"holm-packer", &keep, move || {
         helper::die_with_launcher()?;
@@ -120,11 +125,5 @@ impl Slot {
             .packer
             .and_then(Pid::from_raw)
             .map(|pid| rustix::process::kill_process(pid, Signal::KILL));
-    }
-
-    /// Lets its processes go on, where they were stopped.
-    pub(super) fn thaw(&self) {
-        // What fails here has no such group, or none any more.
-        let _ = self.group.as_ref().map(|group| group.freeze(false));
     }
 }

@@ -60,6 +60,8 @@ pub(super) struct Slot {
     pub binders: Vec<Binder>,
     /// The helper that reads its files, while its processes stand still.
     pub packer: Option<i32>,
+    /// Its processes did before that one began.
+    pub stood_still: bool,
     /// Who waits for that one's end.
     pub packs: VecDeque<u64>,
     /// PID 1 was told to go on to the guest.
@@ -123,6 +125,7 @@ impl Slot {
             gate_sockets: Vec::new(),
             binders: Vec::new(),
             packer: None,
+            stood_still: false,
             packs: VecDeque::new(),
             told: false,
             nameless: false,
@@ -266,6 +269,12 @@ impl Slot {
         if waitid(WaitId::PidFd(init.as_fd()), only_look).err() == Some(Errno::CHILD) {
             self.init_gone = true;
         }
+    }
+
+    /// Lets its processes go on, where they were stopped.
+    pub(super) fn thaw(&self) {
+        // What fails here has no such group, or none any more.
+        let _ = self.group.as_ref().map(|group| group.freeze(false));
     }
 
     pub(super) fn was_out_of_memory(&self) -> bool {

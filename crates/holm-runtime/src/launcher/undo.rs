@@ -227,6 +227,8 @@ fn undo_clone(slot: &mut Slot) -> Undone {
         && !slot.init_gone
     {
         let _ = rustix::process::pidfd_send_signal(init, Signal::KILL);
+        // One that stands still dies when it goes on (cgroup v1), before it does anything.
+        slot.thaw();
     }
     if let Some(channel) = &slot.channel {
         channel.close_sending();

@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::channel::Channel;
 use crate::driver::{
-    BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, LayerState, Machine, SandboxSpec,
+    BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, LayerState, Machine, Pausing,
+    SandboxSpec,
 };
 use crate::failure::{Attempt, Failure};
 use crate::message::{Facts, Request};
@@ -172,6 +173,10 @@ impl Driver for LinuxDriver {
 
     fn known_enforcement(&self) -> Option<&Enforcement> {
         self.enforcement.get()
+    }
+
+    fn pausing(&self) -> Pausing {
+        crate::doctor::pausing(&self.facts)
     }
 
     fn shutdown(&self) -> BoxFuture<'_, ()> {

@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command};
 
-use holm_runtime::cgroup::{Control as _, Tree, V2Tree};
+use holm_runtime::cgroup::{Ability, Control as _, Tree, V2Tree};
 use holm_runtime::{Driver as _, Layer, doctor};
 
 use crate::harness::Test;
@@ -50,8 +50,10 @@ fn unified_freezes_kills_and_empties() {
     let name = parent.file_name().unwrap().to_str().unwrap();
     assert!(place.contains(&format!("0::/{name}/one")), "{place}");
     assert!(!group.remove().unwrap(), "a group with processes cannot be removed");
-    group.freeze(true).unwrap();
-    wait_for("frozen", || group.is_frozen().unwrap());
+    assert!(tree.abilities().contains(&Ability::Freeze));
+    group.freeze_whole(std::time::Duration::from_secs(30)).unwrap();
+    assert!(group.is_frozen().unwrap());
+    group.give_back();
     group.freeze(false).unwrap();
     wait_for("thawed", || !group.is_frozen().unwrap());
     group.freeze(true).unwrap();

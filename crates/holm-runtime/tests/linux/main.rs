@@ -6,6 +6,7 @@
 
 mod adopted;
 mod basics;
+mod frozen;
 mod gate;
 mod groups;
 mod guest;
@@ -38,6 +39,7 @@ fn main() {
             let groups = [
                 adopted::TESTS,
                 basics::TESTS,
+                frozen::TESTS,
                 gate::TESTS,
                 gate::SOCKETS,
                 groups::TESTS,

@@ -36,22 +36,19 @@ impl Tables {
         id: SandboxId,
         until: Timestamp,
     ) -> Result<Charged, StoreError> {
-        let record = self.sandboxes.get(id)?;
+        let record = self.sandboxes.get(id)?.clone();
         let metered_until = record.metered_until;
-        let Some(due) = rules::due(record, micros(until))? else {
-            let balance = self.ledger.balance(record.account_id);
-            return Ok(Charged { seconds: 0, amount: 0, metered_until, balance });
-        };
-        self.ledger.charge(record, due)?;
-        let record = record.clone();
-        self.sandboxes.mark(id, due.to);
-        self.sandboxes.count_cost(&record, due.amount);
-        Ok(Charged {
-            seconds: due.seconds,
-            amount: due.amount,
-            metered_until: Some(due.to),
-            balance: self.ledger.balance(record.account_id),
-        })
+        let mut charged = Charged { seconds: 0, amount: 0, metered_until, balance: 0 };
+        for due in rules::dues(&record, micros(until))? {
+            self.ledger.charge(&record, due)?;
+            self.sandboxes.charged(id, due);
+            self.sandboxes.count_cost(&record, due.amount);
+            charged.seconds += due.seconds;
+            charged.amount = rules::add_up(charged.amount, due.amount)?;
+            charged.metered_until = Some(due.to);
+        }
+        charged.balance = self.ledger.balance(record.account_id);
+        Ok(charged)
     }
 
     pub(super) fn ledger_check(&self, id: AccountId) -> Result<LedgerCheck, StoreError> {

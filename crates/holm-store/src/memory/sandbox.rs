@@ -6,9 +6,10 @@ use jiff::Timestamp;
 
 use super::page::{is_after, page};
 use super::{Tables, micros};
+use crate::rules::{self, Due};
 use crate::{
     AccountId, Cursor, Ended, Event, Idempotency, NodeId, Owner, Page, PageQuery, Record,
-    SandboxId, StoreError, Totals, Traffic, rules,
+    SandboxId, StoreError, Totals, Traffic,
 };
 
 #[derive(Default)]
@@ -50,15 +51,17 @@ impl Tables {
         saved.ended = new.ended.map(|end| Ended { at: micros(end.at), ..end });
         saved.adoption = new.adoption;
         saved.network = new.network;
+        saved.pause.turned_at = new.pause.turned_at.map(micros);
         saved.metered_until = saved.metered_until.or(saved.ready_at);
         saved.version += 1;
         self.check_events(&events)?;
-        if let (None, Some(ended)) = (old.ended, saved.ended)
-            && let Some(due) = rules::due(&saved, ended.at)?
-        {
-            self.ledger.charge(&saved, due)?;
-            saved.metered_until = Some(due.to);
-            self.sandboxes.count_cost(&saved, due.amount);
+        if let Some(until) = rules::settled_by(old, &saved) {
+            // At the prices of before.
+            for due in rules::dues(old, until)? {
+                self.ledger.charge(&saved, due)?;
+                saved.charged(due);
+                self.sandboxes.count_cost(&saved, due.amount);
+            }
         }
         self.sandboxes.replace(saved.clone());
         self.outbox.add_all(events);
@@ -76,6 +79,16 @@ impl Tables {
             self.outbox.add_all(events);
         }
         Ok(forgotten)
+    }
+}
+
+impl Record {
+    /// Moves the mark up to which it is charged.
+    fn charged(&mut self, due: Due) {
+        self.metered_until = Some(due.to);
+        if due.paused {
+            self.pause.charged_seconds += due.seconds;
+        }
     }
 }
 
@@ -162,9 +175,9 @@ impl Table {
     }
 
     /// Moves the mark up to which it is charged.
-    pub fn mark(&mut self, id: SandboxId, until: Timestamp) {
+    pub fn charged(&mut self, id: SandboxId, due: Due) {
         if let Some(record) = self.records.get_mut(&id) {
-            record.metered_until = Some(until);
+            record.charged(due);
         }
     }
 

@@ -24,23 +24,28 @@ pub(super) async fn charge_locked(
     id: SandboxId,
     until: Timestamp,
 ) -> Result<Charged, StoreError> {
-    const MOVE: &str = "UPDATE sandboxes SET metered_until = ?2 WHERE id = ?1";
+    const MOVE: &str = "UPDATE sandboxes SET metered_until = ?2,
+         paused_seconds = paused_seconds + ?3 WHERE id = ?1";
     let record = sandbox::lock(tx, id).await?;
     let balance = ledger::balance(tx, record.account_id).await?;
-    let nothing = Charged { seconds: 0, amount: 0, metered_until: record.metered_until, balance };
-    let Some(due) = rules::due(&record, until)? else { return Ok(nothing) };
-    let Due { from, to, seconds, amount } = due;
-    tx.execute(MOVE, args![id, to]).await?;
-    let mut charged = Charged { seconds, amount, metered_until: Some(to), balance };
-    if amount != 0 {
-        let entry = NewEntry {
-            account_id: record.account_id,
-            kind: EntryKind::Usage,
-            amount: -amount,
-            usage: Some(Usage { sandbox_id: id, from, to }),
-            reference: None,
-        };
-        charged.balance = ledger::append(tx, &entry).await?.balance_after;
+    let metered_until = record.metered_until;
+    let mut charged = Charged { seconds: 0, amount: 0, metered_until, balance };
+    for due in rules::dues(&record, until)? {
+        let Due { from, to, seconds, paused, amount } = due;
+        tx.execute(MOVE, args![id, to, if paused { seconds } else { 0 }]).await?;
+        charged.seconds += seconds;
+        charged.amount = rules::add_up(charged.amount, amount)?;
+        charged.metered_until = Some(to);
+        if amount != 0 {
+            let entry = NewEntry {
+                account_id: record.account_id,
+                kind: EntryKind::Usage,
+                amount: -amount,
+                usage: Some(Usage { sandbox_id: id, from, to }),
+                reference: None,
+            };
+            charged.balance = ledger::append(tx, &entry).await?.balance_after;
+        }
     }
     Ok(charged)
 }

@@ -54,9 +54,9 @@ async fn insert(tx: &mut dyn Tx, record: &Record) -> Result<(), StoreError> {
     const INSERT: &str = "INSERT INTO sandboxes (id, account_id, node_id, key_id, session, name,
          template, size, vcpus, memory_mb, disk_mb, disk_inodes, max_processes, vcpus_asked,
          metadata, lifetime, price_per_second, state, created_at, expires_at, adoption, network,
-         secrets, version)
+         secrets, paused_price, auto_pause, auto_resume, version)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
-         ?19, ?20, ?21, ?22, ?23, 1) ON CONFLICT DO NOTHING";
+         ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, 1) ON CONFLICT DO NOTHING";
     let given = record.given;
     let values = args![
         record.id,
@@ -81,7 +81,10 @@ async fn insert(tx: &mut dyn Tx, record: &Record) -> Result<(), StoreError> {
         record.expires_at,
         record.adoption.as_ref(),
         &record.network,
-        sandbox::json_text(&record.secrets)?
+        sandbox::json_text(&record.secrets)?,
+        record.pause.price_per_second,
+        record.pause.after,
+        record.pause.auto_resume
     ];
     if tx.execute(INSERT, values).await? == 0 {
         return Err(StoreError::exists("sandbox", &record.id));

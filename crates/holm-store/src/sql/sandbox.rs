@@ -6,7 +6,7 @@ use super::{
     Reader, Tx, account, args, charge, for_owner, outbox, owned, place, query_int, query_one,
 };
 use crate::{
-    Cursor, EndReason, Ended, Event, NodeId, Owner, Page, PageQuery, Record, SandboxId,
+    Cursor, EndReason, Ended, Event, NodeId, Owner, Page, PageQuery, Pause, Record, SandboxId,
     SandboxState, Size, SizeName, StoreError, Totals, Traffic, rules,
 };
 
@@ -17,7 +17,8 @@ macro_rules! select {
             "SELECT id, account_id, node_id, key_id, session, name, template, size, vcpus, \
              memory_mb, disk_mb, disk_inodes, max_processes, vcpus_asked, metadata, lifetime, \
              price_per_second, state, created_at, ready_at, expires_at, ended_reason, ended_at, \
-             metered_until, network, secrets, bytes_out, bytes_in, adoption, version \
+             metered_until, network, secrets, bytes_out, bytes_in, adoption, version, \
+             paused_price, auto_pause, auto_resume, turned_at, paused_seconds \
              FROM sandboxes ",
             $rest
         )
@@ -25,7 +26,7 @@ macro_rules! select {
 }
 
 pub(super) fn read(row: &mut Reader) -> Result<Record, StoreError> {
-    Ok(Record {
+    let mut record = Record {
         id: row.id()?,
         account_id: row.id()?,
         node_id: row.id()?,
@@ -56,7 +57,16 @@ pub(super) fn read(row: &mut Reader) -> Result<Record, StoreError> {
         traffic: Traffic { bytes_out: row.number()?, bytes_in: row.number()? },
         adoption: row.json_or()?,
         version: row.int()?,
-    })
+        pause: Pause::default(),
+    };
+    record.pause = Pause {
+        price_per_second: row.int()?,
+        after: row.duration_or()?,
+        auto_resume: row.bool()?,
+        turned_at: row.time_or()?,
+        charged_seconds: row.int()?,
+    };
+    Ok(record)
 }
 
 fn read_ended(row: &mut Reader) -> Result<Option<Ended>, StoreError> {
@@ -110,15 +120,22 @@ pub(super) async fn save(
 ) -> Result<Record, StoreError> {
     const UPDATE: &str = "UPDATE sandboxes SET name = ?2, metadata = ?3, state = ?4,
          ready_at = ?5, expires_at = ?6, ended_reason = ?7, ended_at = ?8, adoption = ?9,
-         network = ?10, metered_until = COALESCE(metered_until, ?5), version = version + 1
-         WHERE id = ?1";
-    if record.ended.is_some() {
-        // The last charge moves money: the account comes before the sandbox, as everywhere.
-        let account_id = get_there(tx, record.id).await?.account_id;
-        account::lock(tx, account_id).await?;
+         network = ?10, turned_at = ?11, metered_until = COALESCE(metered_until, ?5),
+         version = version + 1 WHERE id = ?1";
+    let seen = get_there(tx, record.id).await?;
+    if rules::settled_by(&seen, record).is_some() {
+        // Money moves: the account comes before the sandbox, as everywhere.
+        account::lock(tx, seen.account_id).await?;
     }
     let old = lock(tx, record.id).await?;
+    if old.version != seen.version {
+        // Somebody was here between the two looks.
+        return Err(StoreError::Stale { id: record.id });
+    }
     rules::may_follow(&old, record)?;
+    if let Some(until) = rules::settled_by(&old, record) {
+        charge::charge_locked(tx, record.id, until).await?;
+    }
     let values = args![
         record.id,
         record.name.as_deref(),
@@ -129,12 +146,10 @@ pub(super) async fn save(
         record.ended.map(|ended| ended.reason),
         record.ended.map(|ended| ended.at),
         record.adoption.as_ref(),
-        &record.network
+        &record.network,
+        record.pause.turned_at
     ];
     tx.execute(UPDATE, values).await?;
-    if let (None, Some(ended)) = (old.ended, record.ended) {
-        charge::charge_locked(tx, record.id, ended.at).await?;
-    }
     outbox::add_all(tx, events).await?;
     get_there(tx, record.id).await
 }
@@ -203,7 +218,9 @@ pub(super) async fn totals(tx: &mut dyn Tx, owner: Owner) -> Result<Totals, Stor
         "SELECT COUNT(*), CAST(COALESCE(SUM(CASE
              WHEN state IN ('deleted', 'failed') AND ended_at > ready_at
              THEN ended_at - ready_at ELSE 0 END), 0) AS BIGINT),
-         CAST(COALESCE(SUM((metered_until - ready_at) / 1000000 * price_per_second), 0) AS BIGINT),
+         CAST(COALESCE(SUM(
+             ((metered_until - ready_at) / 1000000 - paused_seconds) * price_per_second
+             + paused_seconds * paused_price), 0) AS BIGINT),
          CAST(COALESCE(SUM(bytes_out), 0) AS BIGINT), CAST(COALESCE(SUM(bytes_in), 0) AS BIGINT)
          FROM sandboxes WHERE",
         "AND ready_at IS NOT NULL"

@@ -4,7 +4,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
-use holm_store::{EndReason, Owner, PageQuery, Store};
+use holm_store::{EndReason, Owner, PageQuery, SandboxState, Store};
 
 use crate::support::{
     Bed, Place, at, block_on, both, ending, on_postgres, on_sqlite, record, running, topup,
@@ -49,6 +49,7 @@ async fn killed_while_charging(bed: &Bed) {
     for round in 0..ROUNDS {
         let mut wanted = record(place);
         wanted.price_per_second = 7;
+        wanted.pause.price_per_second = 2;
         let sandbox = running(&*bed.store, wanted, 0).await;
         let mut victim = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "--nocapture", "crash::sqlite"])
@@ -96,11 +97,21 @@ async fn paid_for(store: &dyn Store, sandbox: &holm_store::Record) -> i64 {
     }
 }
 
-/// Charges the one that runs, a second at a time, and tells each when it is done.
+/// Charges the one that runs, a second at a time, pauses it and lets it go on in between, and tells
+/// each when it is done.
 async fn charge_until_killed(store: &dyn Store) {
     let all = store.sandbox_list(Owner::Any, PageQuery::first(1000), false).await.unwrap().items;
-    let runs = all.iter().find(|sandbox| sandbox.ended.is_none()).expect("one runs");
+    let runs = all.into_iter().find(|sandbox| sandbox.ended.is_none());
+    let mut runs = runs.expect("one runs");
     for second in 1..=900 {
+        if second % 3 == 0 {
+            runs.state = match runs.state {
+                SandboxState::Running => SandboxState::Paused,
+                _ => SandboxState::Running,
+            };
+            runs.pause.turned_at = Some(at(second));
+            runs = store.sandbox_save(runs, vec![]).await.unwrap();
+        }
         store.ledger_charge(runs.id, at(second)).await.unwrap();
         let mut out = std::io::stdout().lock();
         writeln!(out, "charged {second}").and_then(|()| out.flush()).expect("the killer listens");

@@ -15,6 +15,7 @@ mod ledger;
 mod memory;
 mod node;
 mod outbox;
+mod pause;
 mod port;
 mod race;
 mod reserve;

@@ -74,8 +74,13 @@ async fn every_arrow_and_no_other(bed: &Bed) {
             let reason =
                 if to == SandboxState::Failed { EndReason::Lost } else { EndReason::Destroyed };
             let mut now = reserve(&**store, record(place)).await;
-            if from == SandboxState::Running {
+            if from.is_live() {
                 now = store.sandbox_save(ready(now, 0), vec![]).await.unwrap();
+                if from == SandboxState::Paused {
+                    now.state = from;
+                    now.pause.turned_at = Some(at(1));
+                    now = store.sandbox_save(now, vec![]).await.unwrap();
+                }
             } else if from == SandboxState::Failed {
                 now = end(&**store, now, EndReason::Lost, 5).await;
             } else if from == SandboxState::Deleted {
@@ -85,8 +90,11 @@ async fn every_arrow_and_no_other(bed: &Bed) {
             }
             let mut next = now.clone();
             next.state = to;
-            if to == SandboxState::Running && next.ready_at.is_none() {
+            if to.is_live() && next.ready_at.is_none() {
                 next.ready_at = Some(at(0));
+            }
+            if to != from && to.is_live() && from.is_live() {
+                next.pause.turned_at = Some(at(2));
             }
             let ends = to == SandboxState::Deleting || to.is_over();
             let ended = Ended { reason, at: at(5) };

@@ -1,6 +1,8 @@
 //! The database's format, and what it refuses by itself.
 
-use holm_store::{AccountId, EndReason, NodeId, Owner, PageQuery, SandboxId, Traffic};
+use holm_store::{
+    AccountId, EndReason, NodeId, Owner, PageQuery, Pause, SandboxId, SandboxState, Traffic,
+};
 use tokio::task::JoinSet;
 
 use crate::support::{
@@ -81,6 +83,12 @@ async fn a_database_from_before_is_brought_up_to_date(bed: &Bed) {
     let found = store.sandbox_get(Owner::Any, id).await.unwrap().unwrap();
     assert_eq!(found.network, serde_json::json!("none"), "it had loopback only");
     assert_eq!((found.secrets.len(), found.traffic), (0, Traffic::default()));
+    assert_eq!((found.state, found.pause.clone()), (SandboxState::Running, Pause::default()));
+    let mut paused = found.clone();
+    paused.state = SandboxState::Paused;
+    paused.pause.turned_at = Some(at(0));
+    assert_eq!(store.sandbox_save(paused, vec![]).await.unwrap().state, SandboxState::Paused);
+    assert_eq!(store.sandbox_alive(Owner::Any).await.unwrap(), 1);
     let limits = store.account_get(account).await.unwrap().unwrap().limits;
     assert_eq!((limits.max_sandboxes, limits.network), (Some(3), None));
     assert_eq!(store.secret_list(account).await.unwrap(), []);

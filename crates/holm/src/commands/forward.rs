@@ -68,7 +68,8 @@ async fn there(client: &Client, sandbox: &SandboxId) -> Result<(), Failure> {
     let body = answer.bytes(ANSWER, time).await.map_err(failed)?;
     let said: Value = serde_json::from_slice(&body).unwrap_or_default();
     match (status, said["status"].as_str()) {
-        (200, Some("running")) => Ok(()),
+        // A connection lets a paused one go on.
+        (200, Some("running" | "paused")) => Ok(()),
         (200, Some(other)) => Err(Failure::new(format!("sandbox {sandbox} is {other}"))),
         _ => Err(refusal(status, &said)),
     }

@@ -87,6 +87,7 @@ pub(super) fn driver_failure(error: &DriverError) -> Failure {
         | DriverErrorKind::UnknownTemplate
         | DriverErrorKind::BadMount
         | DriverErrorKind::Unkeepable
+        | DriverErrorKind::Unsupported
         | DriverErrorKind::InUse => failure,
     }
 }

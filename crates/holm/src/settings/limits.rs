@@ -71,6 +71,11 @@ pub(super) fn engine(layers: &Layers<'_>) -> Result<EngineSettings, Failure> {
         medium: price(layers, &table::PRICE_MEDIUM)?,
         large: price(layers, &table::PRICE_LARGE)?,
     };
+    settings.paused_prices = Prices {
+        small: price(layers, &table::PAUSED_PRICE_SMALL)?,
+        medium: price(layers, &table::PAUSED_PRICE_MEDIUM)?,
+        large: price(layers, &table::PAUSED_PRICE_LARGE)?,
+    };
     settings.meter_interval = duration(layers, &table::METER_INTERVAL)?;
     settings.balance_grace = duration(layers, &table::BALANCE_GRACE)?;
     settings.low_balance =

@@ -163,8 +163,12 @@ settings! {
         millionths of the currency's unit: 14 is 0.0504 in an hour.");
     PRICE_MEDIUM = setting("billing.medium", "0", "The same for medium ones.");
     PRICE_LARGE = setting("billing.large", "0", "The same for large ones.");
-    METER_INTERVAL = setting("billing.interval", "10s", "How often running sandboxes are charged, \
-        and recorded as alive.");
+    PAUSED_PRICE_SMALL = setting("billing.paused_small", "0", "Price of a second of a small sandbox \
+        while it is paused. A second in which it runs, however shortly, costs `billing.small`.");
+    PAUSED_PRICE_MEDIUM = setting("billing.paused_medium", "0", "The same for medium ones.");
+    PAUSED_PRICE_LARGE = setting("billing.paused_large", "0", "The same for large ones.");
+    METER_INTERVAL = setting("billing.interval", "10s", "How often sandboxes that run or are paused \
+        are charged, and recorded as alive.");
     BALANCE_GRACE = setting("billing.grace", "60s", "How long sandboxes go on when their account \
         has nothing left.");
     LOW_BALANCE = setting("billing.low_balance", "1.00", "Below which balance of an account webhooks \

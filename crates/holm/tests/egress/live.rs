@@ -4,7 +4,13 @@ use crate::bed::*;
 use crate::common::*;
 use crate::probe::{Inside, Session};
 
-on_beds!(Root, root: a_change_cuts_what_it_refuses, denials_are_told_and_bounded, an_account_has_a_ceiling);
+on_beds!(
+    Root, root:
+    a_change_cuts_what_it_refuses,
+    denials_are_told_and_bounded,
+    an_account_has_a_ceiling,
+    open_connections_outlive_a_pause,
+);
 on_beds!(Rootless, rootless: a_change_cuts_what_it_refuses);
 
 /// Keeps two connections and says of each how often it echoed, and when it was cut.
@@ -29,6 +35,37 @@ while True:
 fn state(inside: &Inside, of: &str) -> Value {
     let text = inside.read("state");
     serde_json::from_str::<Value>(&text).expect("JSON")[of].clone()
+}
+
+/// Neither side notices, but by the clock.
+fn open_connections_outlive_a_pause(home: &Home, bed: &Bed) {
+    let serve = home.serve(&[], &[]);
+    let caller = Session(&serve, serve.session());
+    let inside = Inside::new(&caller, json!("open"));
+    inside.write("keep.py", KEEP);
+    inside
+        .sh("setsid python3 keep.py >log 2>&1 & while ! [ -e state ]; do sleep 0.01; done")
+        .good();
+    let goes_on = || {
+        for to in ["203.0.113.10", "2001:db8:20::20"] {
+            let seen = state(&inside, to);
+            assert!(seen.is_u64(), "{to}: {seen}");
+            until("it to echo on", || (state(&inside, to).as_u64() > seen.as_u64()).then_some(()));
+        }
+    };
+    goes_on();
+    let path = format!("/v1/sandboxes/{}", inside.id);
+    for _ in 0..3 {
+        let paused = serve.rest("POST", &format!("{path}/pause"), &Value::Null);
+        assert_eq!(paused.json()["status"], "paused", "{paused:?}");
+        assert!(bed.internet.seen.open() >= 2, "the servers have them open");
+        let resumed = serve.rest("POST", &format!("{path}/resume"), &Value::Null);
+        assert_eq!(resumed.json()["status"], "running", "{resumed:?}");
+        goes_on();
+    }
+    assert_eq!(serve.rest("DELETE", &path, &Value::Null).status, 200);
+    until("the servers to have noticed", || (bed.internet.seen.open() == 0).then_some(()));
+    serve.end();
 }
 
 fn a_change_cuts_what_it_refuses(home: &Home, bed: &Bed) {

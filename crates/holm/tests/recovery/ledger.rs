@@ -34,7 +34,7 @@ pub async fn check(store: &dyn Store) -> i64 {
             let lived = record.seconds(ended.at).floor();
             assert_eq!(billed.seconds as f64, lived, "{record:?}");
             assert_eq!(record.charged_seconds(), billed.seconds, "{record:?}");
-            assert_eq!(billed.amount, billed.seconds * record.price_per_second, "{record:?}");
+            assert_eq!(billed.amount, record.cost(), "{record:?}");
             assert!(billed.from.is_none_or(|from| Some(from) == record.ready_at), "{record:?}");
             spent += billed.amount;
         }

@@ -1,5 +1,5 @@
 //! An engine with prices over SQLite, in a process of its own that is killed at every step of a
-//! create and of a destroy, alone or with its launcher; then the next engine. The lists of steps
+//! create, of a pause and its end, and of a destroy, alone or with its launcher; then the next engine. The lists of steps
 //! make the points, so a new step is among them.
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use holm_engine::{
     CreateSandbox, EndReason, Engine, EngineSettings, ErrorKind, Faults, LifetimeRules,
     ListSandboxes, Moment, Prices, RunCommand, SandboxId, SandboxState, Store, create_steps,
-    end_steps,
+    end_steps, pause_steps,
 };
 use holm_runtime::{
     Driver as _, Fault, FaultMode, Lifetime, LinuxDriver, LinuxOptions, Step, When,
@@ -29,6 +29,8 @@ as_root!(
 
 /// Micro-units of a second.
 const PRICE: i64 = 10;
+/// And of one that is paused.
+const PAUSED: i64 = 3;
 
 /// Where and how the process is killed.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -66,7 +68,7 @@ fn event_loop() -> (tokio::runtime::Handle, oneshot::Sender<()>) {
 }
 
 fn engine_steps() -> Vec<&'static str> {
-    [create_steps(), end_steps()].concat()
+    [create_steps(), pause_steps(), end_steps()].concat()
 }
 
 impl Service {
@@ -79,6 +81,7 @@ impl Service {
         let mut settings = EngineSettings {
             lifetime: LifetimeRules::EMBEDDED,
             prices: Prices { small: PRICE, medium: PRICE, large: PRICE },
+            paused_prices: Prices { small: PAUSED, medium: PAUSED, large: PAUSED },
             meter_interval: std::time::Duration::from_millis(50),
             ..EngineSettings::service()
         };
@@ -130,6 +133,15 @@ impl Service {
     fn list(&self) -> Vec<(SandboxId, SandboxState)> {
         let listed = self.runtime.block_on(self.engine.sandbox_list(ListSandboxes::default()));
         listed.expect("a list").iter().map(|view| (view.id, view.state)).collect()
+    }
+
+    fn pause(&self, id: &SandboxId) {
+        let paused = self.runtime.block_on(self.engine.sandbox_pause(id)).expect("paused");
+        assert_eq!(paused.state, SandboxState::Paused);
+    }
+
+    fn resume(&self, id: &SandboxId) {
+        self.runtime.block_on(self.engine.sandbox_resume(id)).expect("resumed");
     }
 
     fn destroy(&self, id: &SandboxId) {
@@ -199,6 +211,8 @@ fn child() {
     for _ in 0..if again { 50 } else { 1 } {
         let id = service.create(3600);
         service.answers(&id).expect("it answers");
+        service.pause(&id);
+        service.resume(&id);
         service.destroy(&id);
     }
     say("went through".to_owned());
@@ -274,12 +288,24 @@ fn killed_at_every_step(home: &Home) {
     killed_at(home, engine_points().into_iter().chain(driver));
 }
 
+/// What a sandbox is found as whose process was killed while it was paused, or went on.
+fn after_pause(point: Point) -> Option<SandboxState> {
+    let Point::Engine(step, before, _) = point else { return None };
+    match (engine_steps()[step], before) {
+        ("freeze", _) | ("record_pause", true) => Some(SandboxState::Running),
+        ("record_pause", false) | ("record_resume", true) => Some(SandboxState::Paused),
+        ("record_resume", false) | ("thaw", _) => Some(SandboxState::Running),
+        _ => None,
+    }
+}
+
 fn killed_at(home: &Home, points: impl Iterator<Item = Point>) {
     let service = Service::start(&home.dir, &home.program, Point::Never);
     let account = service.engine.caller().account;
     let topup = service.engine.account_topup(account, 1_000_000_000, None);
     service.runtime.block_on(topup).expect("money");
     let oldest = service.create(3600);
+    service.pause(&oldest);
     home.note_instances();
     service.leave();
     for point in points {
@@ -292,14 +318,21 @@ fn killed_at(home: &Home, points: impl Iterator<Item = Point>) {
         // Each one is usable or on its way out.
         let listed = service.list();
         assert!(
-            listed.len() <= 2 && listed.contains(&(oldest, SandboxState::Running)),
+            listed.len() <= 2 && listed.contains(&(oldest, SandboxState::Paused)),
             "{listed:?}"
         );
+        let other = listed.iter().find(|(id, _)| *id != oldest);
+        if let Some(want) = after_pause(point) {
+            assert_eq!(other.map(|(_, state)| *state), Some(want), "{point:?}");
+        }
         for (id, state) in listed {
-            if state == SandboxState::Running {
+            // Only what is recorded as paused stands still, and use lets it go on.
+            if state.is_live() {
                 service.answers(&id).expect("it is usable");
+                // Ended while it is paused as well.
+                service.pause(&id);
             }
-            if id != oldest && state == SandboxState::Running {
+            if id != oldest && state.is_live() {
                 service.destroy(&id);
             }
         }

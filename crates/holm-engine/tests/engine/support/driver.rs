@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use holm_runtime::{
     BoxFuture, Driver, DriverError, DriverErrorKind, Enforcement, ExitReason, GateSockets, Layer,
-    LayerState, Machine, PortSockets, SandboxSpec, Usage,
+    LayerState, Machine, Pausing, PortSockets, SandboxSpec, Usage,
 };
 use tokio::sync::watch;
 
@@ -38,6 +38,8 @@ pub struct FakeDriver {
     pub gates: AtomicBool,
     /// What the host enforces is not known before it is asked for.
     pub unknown: AtomicBool,
+    /// This host has no freezer.
+    pub never_freezes: AtomicBool,
     /// Sandboxes go on without it.
     pub outlived: AtomicBool,
     /// What one before it has left.
@@ -74,6 +76,10 @@ pub struct Inner {
     pub port_ends: Mutex<Vec<UnixStream>>,
     /// How often they were asked for.
     pub ports_asked: AtomicUsize,
+    /// Whether everything in it stands still.
+    pub frozen: AtomicBool,
+    /// The next freezes and thaws that fail.
+    pub freeze_failures: AtomicUsize,
     removing: tokio::sync::Mutex<bool>,
     counts: Arc<Counts>,
 }
@@ -132,6 +138,20 @@ impl Inner {
         ends.iter().filter(is_open).count()
     }
 
+    fn freeze(&self, frozen: bool) -> Result<(), DriverError> {
+        let fail = |left: usize| left.checked_sub(1);
+        if self.freeze_failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fail).is_ok() {
+            let (kind, internal) = (DriverErrorKind::InUse, "/secret/host/path".to_owned());
+            return Err(DriverError { kind, message: "it does not stop".to_owned(), internal });
+        }
+        self.frozen.store(frozen, Ordering::SeqCst);
+        Ok(())
+    }
+
+    pub fn is_frozen(&self) -> bool {
+        self.frozen.load(Ordering::SeqCst)
+    }
+
     /// PID 1 is gone.
     pub fn die(&self, reason: ExitReason) {
         self.guest.stop();
@@ -175,6 +195,8 @@ impl Driver for FakeDriver {
                 are_watched: AtomicBool::new(false),
                 port_ends: Mutex::default(),
                 ports_asked: AtomicUsize::new(0),
+                frozen: AtomicBool::new(false),
+                freeze_failures: AtomicUsize::new(0),
                 removing: tokio::sync::Mutex::default(),
                 counts: Arc::clone(&self.counts),
             });
@@ -188,15 +210,20 @@ impl Driver for FakeDriver {
     }
 
     fn enforcement(&self) -> &Enforcement {
-        static NONE: Enforcement = Enforcement { mode: String::new(), layers: Vec::new() };
+        static NONE: LazyLock<Enforcement> = LazyLock::new(Enforcement::default);
         static GATES: LazyLock<Enforcement> = LazyLock::new(|| {
             let layer = Layer::EgressGate;
             let by = String::new();
             let row = LayerState { layer, enforced: true, mandatory: false, by, mend: None };
-            Enforcement { mode: String::new(), layers: vec![row] }
+            Enforcement { layers: vec![row], ..Enforcement::default() }
         });
         let usual = if self.gates.load(Ordering::SeqCst) { &GATES } else { &NONE };
         self.enforcement.lock().unwrap().unwrap_or(usual)
+    }
+
+    fn pausing(&self) -> Pausing {
+        let possible = !self.never_freezes.load(Ordering::SeqCst);
+        Pausing { possible, by: "fake".to_owned(), mend: None }
     }
 
     fn shutdown(&self) -> BoxFuture<'_, ()> {
@@ -285,6 +312,14 @@ impl Machine for FakeMachine {
             }
             Ok(Some(PortSockets { v4, v6: (0..4).map(|_| one(AddressFamily::INET6)).collect() }))
         })
+    }
+
+    fn freeze(&self) -> BoxFuture<'_, Result<(), DriverError>> {
+        Box::pin(async { self.0.freeze(true) })
+    }
+
+    fn thaw(&self) -> BoxFuture<'_, Result<(), DriverError>> {
+        Box::pin(async { self.0.freeze(false) })
     }
 
     fn destroy(&self) -> BoxFuture<'_, Result<(), DriverError>> {

@@ -65,6 +65,24 @@ pub(super) fn tool() -> Tool {
                          whose text becomes the value in requests to the secret's hosts.",
                     ),
                 ),
+                (
+                    "auto_pause_seconds",
+                    schema::integer(
+                        "Pause it after so many seconds without a call or a visitor. Leave out for \
+                         never.",
+                        1,
+                        86_400,
+                    ),
+                ),
+                (
+                    "auto_resume",
+                    schema::with_default(
+                        schema::boolean(
+                            "Whether a call or a visitor lets it go on when it is paused.",
+                        ),
+                        true,
+                    ),
+                ),
                 ("metadata", schema::strings_by_name("Labels of your own; not interpreted.")),
             ],
             &[],
@@ -89,6 +107,8 @@ async fn create(context: Context) -> Result<Output, ToolError> {
         env: args.strings_by_name("env", &["envs"])?,
         network: args.network("network")?,
         secrets: args.words("secrets")?,
+        auto_pause: args.integer("auto_pause_seconds", 1..=86_400)?.map(Duration::from_secs),
+        auto_resume: args.flag("auto_resume")?,
         metadata: args.strings_by_name("metadata", &[])?,
         ..CreateSandbox::default()
     };

@@ -39,6 +39,7 @@ pub(super) fn tool() -> Tool {
                     "network_default",
                     schema::network_shown("What one may reach whose creator says nothing."),
                 ),
+                ("pause", object("Whether sandboxes can be paused here.")),
                 ("prices", object("What sandboxes cost.")),
             ],
             &[&[
@@ -54,6 +55,7 @@ pub(super) fn tool() -> Tool {
                 "languages",
                 "network",
                 "network_default",
+                "pause",
                 "prices",
             ]],
         ),
@@ -94,6 +96,8 @@ async fn info(mut context: Context) -> Result<Output, ToolError> {
     let there = |name| info.sizes.iter().any(|(size, _)| *size == name);
     let mut per_second = info.prices.clone();
     per_second.retain(|(name, _)| there(*name));
+    let mut per_paused_second = info.paused_prices.clone();
+    per_paused_second.retain(|(name, _)| there(*name));
     let languages: Vec<&str> = info.languages.iter().map(|language| language.as_str()).collect();
     Ok(Output::json(json!({
         "name": info.name,
@@ -123,23 +127,28 @@ async fn info(mut context: Context) -> Result<Output, ToolError> {
         "languages": languages,
         "network": info.network,
         "network_default": info.network_default.to_json(),
-        "prices": prices(&per_second, &info.currency),
+        "pause": {"possible": info.pause.possible, "by": info.pause.by, "mend": info.pause.mend},
+        "prices": prices(&per_second, &per_paused_second, &info.currency),
     })))
 }
 
 /// What the sizes cost in an hour, from micro-units per second.
-fn prices(prices: &[(SizeName, i64)], currency: &str) -> Value {
+fn prices(running: &[(SizeName, i64)], paused: &[(SizeName, i64)], currency: &str) -> Value {
     let per_hour = |price: i64| match price {
         0 => Value::from(0),
         price => show::units(price.saturating_mul(3600)).into(),
     };
-    let table: Map<String, Value> =
-        prices.iter().map(|(name, price)| (name.as_str().to_owned(), per_hour(*price))).collect();
-    if prices.iter().all(|(_, price)| *price == 0) {
-        return json!({"per_hour": table, "note": "Nothing is charged here."});
+    let table = |prices: &[(SizeName, i64)]| -> Map<String, Value> {
+        prices.iter().map(|(name, price)| (name.as_str().to_owned(), per_hour(*price))).collect()
+    };
+    if running.iter().chain(paused).all(|(_, price)| *price == 0) {
+        return json!({"per_hour": table(running), "note": "Nothing is charged here."});
     }
     let note = "Charged per second, from ready to destroyed.";
-    json!({"per_hour": table, "currency": currency, "note": note})
+    json!({
+        "per_hour": table(running), "per_hour_paused": table(paused), "currency": currency,
+        "note": note,
+    })
 }
 
 fn minutes(time: Duration) -> u64 {
@@ -152,10 +161,12 @@ mod tests {
 
     #[test]
     fn prices_are_per_hour_and_zero_says_so() {
-        let free = prices(&[(SizeName::Small, 0)], "USD");
+        let free = prices(&[(SizeName::Small, 0)], &[(SizeName::Small, 0)], "USD");
         assert_eq!(free["per_hour"]["small"], 0);
         assert_eq!(free["note"], "Nothing is charged here.");
-        let priced = prices(&[(SizeName::Small, 0), (SizeName::Large, 14)], "EUR");
+        let large = |price| [(SizeName::Small, 0), (SizeName::Large, price)];
+        let priced = prices(&large(14), &large(1), "EUR");
+        assert_eq!(priced["per_hour_paused"], json!({"small": 0, "large": 0.0036}));
         assert_eq!(priced["per_hour"], json!({"small": 0, "large": 0.0504}));
         assert_eq!(priced["currency"], "EUR");
     }

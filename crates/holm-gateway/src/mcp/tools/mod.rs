@@ -14,8 +14,10 @@ mod kill_command;
 mod list_commands;
 mod list_files;
 mod list_sandboxes;
+mod pause_sandbox;
 mod read_file;
 mod report;
+mod resume_sandbox;
 mod run_code;
 mod run_command;
 mod send_input;
@@ -47,6 +49,8 @@ pub fn all() -> Vec<Tool> {
         get_sandbox::tool(),
         list_sandboxes::tool(),
         extend_sandbox::tool(),
+        pause_sandbox::tool(),
+        resume_sandbox::tool(),
         destroy_sandbox::tool(),
         snapshot_sandbox::tool(),
         fork_sandbox::tool(),

@@ -1,6 +1,6 @@
 //! How a sandbox is shown.
 
-use holm_engine::{EndReason, SandboxView};
+use holm_engine::{EndReason, SandboxState, SandboxView};
 use serde_json::{Value, json};
 
 use crate::mcp::schema;
@@ -26,6 +26,15 @@ pub fn show(view: &SandboxView) -> Value {
     if let Some(asked) = view.vcpus_asked.filter(|asked| *asked != view.vcpus) {
         shown["vcpus_asked"] = asked.into();
     }
+    if let Some(paused) = view.paused_at {
+        shown["paused_at"] = time(paused).into();
+    }
+    if let Some(after) = view.auto_pause {
+        shown["auto_pause_seconds"] = after.as_secs().into();
+    }
+    if !view.auto_resume {
+        shown["auto_resume"] = false.into();
+    }
     if !view.secrets.is_empty() {
         shown["secrets"] = json!(view.secrets);
     }
@@ -50,7 +59,7 @@ pub fn properties() -> Vec<(&'static str, Value)> {
             "status",
             schema::choice(
                 "Where it is in its life.",
-                &["provisioning", "running", "deleting", "deleted", "failed"],
+                &SandboxState::ALL.map(SandboxState::as_str),
             ),
         ),
         ("template", schema::string("What it was made from.")),
@@ -61,6 +70,9 @@ pub fn properties() -> Vec<(&'static str, Value)> {
         ("disk_mb", schema::count("Disk in MiB.")),
         ("created_at", schema::string("When it was asked for (RFC 3339).")),
         ("expires_at", nullable("When it ends by itself (RFC 3339).")),
+        ("paused_at", schema::string("Since when it is paused (RFC 3339).")),
+        ("auto_pause_seconds", schema::count("It is paused after so long without use.")),
+        ("auto_resume", schema::boolean("False where use does not let it go on.")),
         ("network", schema::network_shown("What it may reach.")),
         ("secrets", schema::words("Names of secrets that it may use.")),
         ("enforced", schema::words("Layers of isolation in force, as measured inside.")),

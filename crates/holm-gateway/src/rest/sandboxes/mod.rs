@@ -1,4 +1,4 @@
-//! Sandboxes: making, looking at, extending, ending them.
+//! Sandboxes: making, looking at, extending, pausing, ending them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -83,6 +83,11 @@ pub struct SandboxCreate {
     /// egress gate replaces where the secret is bound to.
     #[schemars(length(max = 64))]
     pub secrets: Option<Vec<String>>,
+    /// Pause it after so many seconds without use: no call on it, no visitor's request, nothing
+    /// through its gate (default: never).
+    pub auto_pause_seconds: Option<Whole<1, 86_400>>,
+    /// Whether a call or a visitor lets it go on when it is paused (default: true).
+    pub auto_resume: Option<bool>,
     /// Labels of your own; not interpreted. 64 at most.
     #[schemars(extend("maxProperties" = 64))]
     pub metadata: Option<BTreeMap<String, String>>,
@@ -148,6 +153,7 @@ pub fn endpoints() -> Vec<Endpoint> {
                 ErrorKind::Conflict,
                 ErrorKind::Capacity,
                 ErrorKind::IsolationUnavailable,
+                ErrorKind::Unsupported,
             ][..],
         )
     };
@@ -170,6 +176,19 @@ pub fn endpoints() -> Vec<Endpoint> {
         "Moves its expiry; the answer says where to. At most 24 hours from its start.",
         &[ErrorKind::NotFound, ErrorKind::SandboxGone],
     );
+    let pause_about = about(
+        "sandbox_pause",
+        "Pause a sandbox",
+        "Stops everything in it and keeps it as it is: processes, memory, files, connections. \
+         Its expiry stays, and time limits of its commands go on. Idempotent.",
+        &[ErrorKind::NotFound, ErrorKind::SandboxGone, ErrorKind::Unsupported],
+    );
+    let resume_about = about(
+        "sandbox_resume",
+        "Resume a sandbox",
+        "Lets a paused one go on where it stood. Idempotent.",
+        &[ErrorKind::NotFound, ErrorKind::SandboxGone],
+    );
     let destroy_about = about(
         "sandbox_destroy",
         "Destroy a sandbox",
@@ -183,6 +202,8 @@ pub fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::GET, PATH, get_about, get),
         Endpoint::new(Method::DELETE, PATH, destroy_about, destroy),
         Endpoint::new(Method::POST, "/v1/sandboxes/{sandbox_id}/extend", extend_about, extend),
+        Endpoint::new(Method::POST, "/v1/sandboxes/{sandbox_id}/pause", pause_about, pause),
+        Endpoint::new(Method::POST, "/v1/sandboxes/{sandbox_id}/resume", resume_about, resume),
     ]
 }
 
@@ -207,6 +228,8 @@ async fn create(call: Call<Fixed, NoQuery, Json<SandboxCreate>>) -> Result<Made<
         secrets: asked.secrets.unwrap_or_default(),
         metadata: asked.metadata.unwrap_or_default(),
         network: asked.network.map(|policy| policy.0),
+        auto_pause: asked.auto_pause_seconds.map(|seconds| Duration::from_secs(seconds.0)),
+        auto_resume: asked.auto_resume,
         idempotency_key: idempotency_key(&call.headers)?,
         ..CreateSandbox::default()
     };
@@ -262,6 +285,14 @@ async fn extend(
     let minutes = call.body.0.additional_minutes.map_or(15, |minutes| minutes.0);
     let additional = Duration::from_secs(minutes * MINUTE);
     Ok(Answer(call.engine.sandbox_extend(&call.id, additional).await?.into()))
+}
+
+async fn pause(call: Call<SandboxId, NoQuery, Nothing>) -> Result<Answer<Sandbox>, Failure> {
+    Ok(Answer(call.engine.sandbox_pause(&call.id).await?.into()))
+}
+
+async fn resume(call: Call<SandboxId, NoQuery, Nothing>) -> Result<Answer<Sandbox>, Failure> {
+    Ok(Answer(call.engine.sandbox_resume(&call.id).await?.into()))
 }
 
 async fn destroy(

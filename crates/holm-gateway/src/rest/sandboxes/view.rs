@@ -44,6 +44,15 @@ pub struct Sandbox {
     /// When it ends by itself.
     #[schemars(schema_with = "maybe_time_schema")]
     pub expires_at: Option<String>,
+    /// Since when it is paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "time_schema")]
+    pub paused_at: Option<String>,
+    /// It is paused after so long without use. Only where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auto_pause_seconds: Option<u64>,
+    /// Whether use lets it go on when it is paused.
+    pub auto_resume: bool,
     /// What it may reach, as far as its account may.
     pub network: PolicyShown,
     /// What its account may reach at most. Only for a single one that runs, and where there is a
@@ -61,6 +70,8 @@ pub struct Sandbox {
     pub metadata: BTreeMap<String, String>,
     /// What an hour of it costs.
     pub price_per_hour: f64,
+    /// What an hour of it costs while it is paused.
+    pub paused_price_per_hour: f64,
     /// Its exposed ports. Only for a single one that runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<PortBrief>,
@@ -159,6 +170,9 @@ impl From<SandboxView> for Sandbox {
             created_at: time(view.created_at),
             ready_at: view.ready_at.map(time),
             expires_at: view.expires_at.map(time),
+            paused_at: view.paused_at.map(time),
+            auto_pause_seconds: view.auto_pause.map(|after| after.as_secs()),
+            auto_resume: view.auto_resume,
             network: view.network.into(),
             network_ceiling: view
                 .network_now
@@ -169,6 +183,7 @@ impl From<SandboxView> for Sandbox {
             missing: view.missing,
             metadata: view.metadata,
             price_per_hour: units(view.price_per_second.saturating_mul(3600)),
+            paused_price_per_hour: units(view.paused_price_per_second.saturating_mul(3600)),
             ports: Vec::new(),
             usage: view.usage.map(|usage| UsageNow {
                 memory_bytes: usage.memory_bytes,

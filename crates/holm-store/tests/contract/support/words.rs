@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use holm_store::{
     Account, AccountId, Credit, EndReason, Ended, EntryKind, Event, EventId, Key, KeyHash,
-    KeyHasher, KeyId, KeyScope, KeyText, Node, NodeId, Record, Reservation, Reserved, SandboxId,
-    SandboxState, Size, SizeName, Store, StoreError, Traffic,
+    KeyHasher, KeyId, KeyScope, KeyText, Node, NodeId, Pause, Record, Reservation, Reserved,
+    SandboxId, SandboxState, Size, SizeName, Store, StoreError, Traffic,
 };
 use jiff::Timestamp;
 
@@ -69,6 +69,7 @@ pub fn record((account_id, node_id): (AccountId, NodeId)) -> Record {
         metadata: BTreeMap::from([("task".to_owned(), "ünï \"1\"".to_owned())]),
         lifetime: Duration::from_secs(900),
         price_per_second: 0,
+        pause: Pause::default(),
         state: SandboxState::Provisioning,
         created_at: at(0),
         ready_at: None,

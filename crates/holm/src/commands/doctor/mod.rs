@@ -5,7 +5,7 @@ mod languages;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use holm_runtime::{Enforcement, LayerState};
+use holm_runtime::{Enforcement, LayerState, Pausing};
 use serde::Serialize;
 
 use languages::Found;
@@ -24,6 +24,7 @@ struct Report<'a> {
     mode: &'a str,
     cgroup: &'static str,
     layers: &'a [LayerState],
+    pause: &'a Pausing,
     languages: Vec<Found>,
 }
 
@@ -43,6 +44,7 @@ pub(super) fn run(settings: &DoctorSettings) -> Result<u8, Failure> {
         mode: &enforcement.mode,
         cgroup: cgroup_version(),
         layers: &enforcement.layers,
+        pause: &enforcement.pause,
         languages: languages::find(),
     };
     if settings.json {
@@ -72,6 +74,7 @@ fn table(report: &Report<'_>, enforcement: &Enforcement, paint: Paint) -> String
             text.push_str(&format!("{:wide$}           {} {mend}\n", "", paint.cyan("mend:")));
         }
     }
+    text.push_str(&pause_text(report.pause, &mut told, paint));
     text.push_str("\nLanguages of the template `host`:\n");
     for language in &report.languages {
         let found = language.interpreter().unwrap_or("not installed on this host");
@@ -86,6 +89,17 @@ fn table(report: &Report<'_>, enforcement: &Enforcement, paint: Paint) -> String
         text.push_str(&format!(" Mandatory and missing: {}.", missing.join(", ")));
     }
     text.push('\n');
+    text
+}
+
+/// It is no layer, so it has a line of its own.
+fn pause_text(pause: &Pausing, told: &mut Told, paint: Paint) -> String {
+    let name = "pausing sandboxes";
+    let state = if pause.possible { paint.green("yes") } else { paint.yellow("no") };
+    let mut text = format!("\n{name}: {state}, {}\n", told.once(&pause.by, name));
+    if let Some(mend) = &pause.mend {
+        text.push_str(&format!("  {} {}\n", paint.cyan("mend:"), told.once(mend, name)));
+    }
     text
 }
 
@@ -139,7 +153,7 @@ fn cgroup_version() -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use holm_runtime::Layer;
+    use holm_runtime::{Layer, Pausing};
 
     use super::*;
 
@@ -154,18 +168,23 @@ mod tests {
             mend: Some(format!("{long}mended")),
         };
         let layers = vec![row(Layer::MemoryLimit), row(Layer::CpuLimit)];
-        let enforcement = Enforcement { mode: "rootless".into(), layers };
+        let mend = Some(format!("{long}mended"));
+        let pause = Pausing { possible: false, by: "nothing".into(), mend };
+        let enforcement = Enforcement { mode: "rootless".into(), layers, pause };
         let report = Report {
             ok: true,
             version: "1",
             mode: &enforcement.mode,
             cgroup: "none",
             layers: &enforcement.layers,
+            pause: &enforcement.pause,
             languages: Vec::new(),
         };
         let shown = table(&report, &enforcement, Paint::none());
         assert_eq!(shown.matches(&long).count(), 2, "{shown}");
         assert!(shown.contains("cpu limit     no       as for memory limit\n"), "{shown}");
         assert!(shown.contains("mend: as for memory limit\n"), "{shown}");
+        let pausing = "pausing sandboxes: no, nothing\n  mend: as for memory limit\n";
+        assert!(shown.contains(pausing), "{shown}");
     }
 }

@@ -69,8 +69,10 @@ impl Database {
             sealer: Some(place.sealer()?),
             ..EngineSettings::service()
         };
-        let driver =
-            NoSandboxes(Enforcement { mode: "administration".to_owned(), layers: Vec::new() });
+        let driver = NoSandboxes(Enforcement {
+            mode: "administration".to_owned(),
+            ..Enforcement::default()
+        });
         let engine = Engine::with_store(Arc::new(driver), settings, Arc::clone(&store));
         Ok(Self { engine, store, currency: currency.to_owned() })
     }

@@ -6,6 +6,7 @@ mod cases;
 mod crowd;
 mod direct;
 mod life;
+mod pauses;
 mod proxy;
 mod remote;
 mod secure;

@@ -8,6 +8,7 @@ mod files;
 mod lease;
 mod life;
 mod memory;
+mod pauses;
 mod streams;
 mod tenants;
 

@@ -50,6 +50,8 @@ fn routes(client: &Client, id: &str) -> Vec<(String, Answer)> {
         ("GET", "/files/raw?path=note", Value::Null),
         ("POST", "/snapshots", json!({"name": "theirs"})),
         ("POST", "/fork", json!({})),
+        ("POST", "/pause", Value::Null),
+        ("POST", "/resume", Value::Null),
         ("DELETE", "", Value::Null),
     ] {
         answers.push((format!("{method} {below}"), sandbox.ask(method, below, &body)));
@@ -77,6 +79,8 @@ fn tools(client: &Client, session: &str, id: &str) -> Vec<(String, Answer)> {
         ("extend_sandbox", json!({})),
         ("snapshot_sandbox", json!({"name": "theirs"})),
         ("fork_sandbox", json!({})),
+        ("pause_sandbox", json!({})),
+        ("resume_sandbox", json!({})),
         ("destroy_sandbox", json!({})),
         ("kill_sandbox", json!({})),
     ] {
