@@ -37,14 +37,12 @@ impl Previews {
             Err(NoPreview::Unknown) => return form.unknown(),
             Err(NoPreview::Gone(ended)) => return form.gone(Some(ended.reason)),
         };
-        match self.judge(&head, preview.port(), preview.account()) {
-            Entry::In => {}
+        let until = match self.judge(&head, preview.port(), preview.account()) {
+            Entry::In(_) if *self.stage.borrow() > Stage::Serving => return form.going_down(),
+            Entry::In(until) => until,
             Entry::Opened(response) => return *response,
             Entry::Refused => return form.private(),
-        }
-        if *self.stage.borrow() > Stage::Serving {
-            return form.going_down();
-        }
+        };
         let place = tokio::select! {
             biased;
             // Mostly there is one at once; whether it may go on is asked again then.
@@ -52,7 +50,7 @@ impl Previews {
             ended = preview.over() => return form.gone(ended.map(|ended| ended.reason)),
         };
         let Some(place) = place else { return form.crowded() };
-        let passed = Passed { preview, place, form };
+        let passed = Passed { preview, place, form, until };
         match second.or_else(|| upgrade::asked(&head)) {
             Some(protocol) => self.pass_upgrade(passed, head, body, protocol).await,
             None => self.pass(passed, head, body).await,

@@ -86,10 +86,11 @@ impl Signer {
         Ok(Token { text: URL_SAFE_NO_PAD.encode(bytes), expires_at })
     }
 
-    /// Whether this is an access token for that port.
+    /// Until when this access token lets its holder look at that port; nothing where it does not.
     #[must_use]
-    pub fn admits(&self, port: &Port, text: &str) -> bool {
-        self.read(port, Kind::Access, text).is_some()
+    pub fn admits(&self, port: &Port, text: &str) -> Option<Timestamp> {
+        let (end, _) = self.read(port, Kind::Access, text)?;
+        Timestamp::from_second(end).ok()
     }
 
     /// Whether this is a link token for that port of that account which was not used before; from
@@ -153,9 +154,11 @@ mod tests {
         let signer = Signer::new(Some([1; 32]));
         let port = port();
         let token = signer.sign(&port, Kind::Access, HOUR).expect("a token").text;
-        assert!(signer.admits(&port, &token));
+        let until = signer.sign(&port, Kind::Access, HOUR).expect("a token");
+        assert_eq!(signer.admits(&port, &until.text), Some(until.expires_at));
+        assert!(signer.admits(&port, &token).is_some());
         // How it is exposed is no matter.
-        assert!(signer.admits(&Port { public: true, ..port.clone() }, &token));
+        assert!(signer.admits(&Port { public: true, ..port.clone() }, &token).is_some());
         let other = SandboxId::random().expect("random bytes");
         let later = Timestamp::from_second(1_800_000_001).expect("a time");
         for wrong in [
@@ -163,18 +166,18 @@ mod tests {
             Port { sandbox_id: other, ..port.clone() },
             Port { created_at: later, ..port.clone() },
         ] {
-            assert!(!signer.admits(&wrong, &token), "{wrong:?}");
+            assert!(signer.admits(&wrong, &token).is_none(), "{wrong:?}");
         }
-        assert!(!Signer::new(Some([2; 32])).admits(&port, &token));
+        assert!(Signer::new(Some([2; 32])).admits(&port, &token).is_none());
         assert!(!signer.opens(&port, account(), &token), "no link");
         for wrong in ["", "x", &token[1..], &token[..token.len() - 4], &format!("{token}AAAA")] {
-            assert!(!signer.admits(&port, wrong), "{wrong}");
+            assert!(signer.admits(&port, wrong).is_none(), "{wrong}");
         }
         for at in 0..token.len() {
             let mut changed = token.clone().into_bytes();
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(changed).expect("ASCII");
-            assert!(!signer.admits(&port, &changed), "{at}");
+            assert!(signer.admits(&port, &changed).is_none(), "{at}");
         }
     }
 
@@ -182,9 +185,9 @@ mod tests {
     fn a_token_ends_and_a_link_works_once() {
         let (signer, port) = (Signer::new(Some([1; 32])), port());
         let over = signer.sign(&port, Kind::Access, Duration::ZERO).expect("a token");
-        assert!(!signer.admits(&port, &over.text));
+        assert!(signer.admits(&port, &over.text).is_none());
         let link = signer.sign(&port, Kind::Link, HOUR).expect("a token").text;
-        assert!(!signer.admits(&port, &link), "no access");
+        assert!(signer.admits(&port, &link).is_none(), "no access");
         let account = account();
         assert!(signer.opens(&port, account, &link));
         assert!(!signer.opens(&port, account, &link));
