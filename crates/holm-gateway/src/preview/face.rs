@@ -6,7 +6,7 @@ use holm_engine::NoPreview;
 use hyper::body::Incoming;
 use hyper::{Method, Request};
 
-use super::access::Entry;
+use super::access::{Entry, without_token};
 use super::host::Claim;
 use super::page::Form;
 use super::proxy::Passed;
@@ -28,9 +28,13 @@ impl Previews {
         if head.method == Method::CONNECT {
             return form.bad("It asks for a proxy.");
         }
-        let query = head.uri.query().map(percent::decode);
-        if query.is_some_and(|(query, _)| self.is_credential(&String::from_utf8_lossy(&query))) {
-            return form.bad("A key of the service is in its address, where it must not be.");
+        // Where links have their token the program never sees it.
+        let query = head.uri.query().unwrap_or_default();
+        let query = without_token(query).unwrap_or_else(|| query.to_owned());
+        let (query, _) = percent::decode(&query);
+        if self.is_credential(&String::from_utf8_lossy(&query)) {
+            let text = "A key or a token of the service is in its address, where it must not be.";
+            return form.bad(text);
         }
         let preview = match self.engine.preview(&id, number).await {
             Ok(preview) => preview,

@@ -12,7 +12,7 @@ use tokio::sync::{OnceCell, watch};
 
 use super::host::{Claim, Domain};
 use super::pool::Pool;
-use super::token::{Kind, Signer, Token};
+use super::token::{Kind, Signer, Token, holds_token};
 use crate::http::Access;
 
 /// Where previews are to visitors.
@@ -273,10 +273,10 @@ impl Previews {
         self.signer.sign(port, Kind::Access, self.options.access_life)
     }
 
-    /// Whether a text holds a credential of the service.
+    /// Whether a text holds a credential of the service: a key, its token, or a token for previews.
     #[must_use]
     pub fn is_credential(&self, text: &str) -> bool {
-        text.contains(KeyText::PREFIX) || self.options.access.is_token(text)
+        text.contains(KeyText::PREFIX) || holds_token(text) || self.options.access.is_token(text)
     }
 
     /// A place for one more request to a preview.

@@ -24,6 +24,23 @@ pub(super) const NONCE: usize = 9;
 /// Bytes of a signature.
 const MAC: usize = 24;
 
+/// Characters of a token.
+const LENGTH: usize = (HEAD + MAC) / 3 * 4;
+/// How tokens begin: their kind, and the upper bits of an end in this century.
+const BEGINS: [&str; 2] = ["AQAAAA", "AgAAAA"];
+
+/// Whether a text holds what is a token by its form and has not ended, for whichever port it may be.
+#[must_use]
+pub fn holds_token(text: &str) -> bool {
+    let is_token = |text: &str| {
+        let bytes = URL_SAFE_NO_PAD.decode(text).unwrap_or_default();
+        let end = bytes.get(1..9).and_then(|end| end.try_into().ok()).map(i64::from_be_bytes);
+        bytes.len() == HEAD + MAC && end.is_some_and(|end| Timestamp::now().as_second() < end)
+    };
+    let mut starts = BEGINS.iter().flat_map(|begin| text.match_indices(begin));
+    starts.any(|(at, _)| text.get(at..at + LENGTH).is_some_and(is_token))
+}
+
 /// What a token is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -178,6 +195,24 @@ mod tests {
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(changed).expect("ASCII");
             assert!(signer.admits(&port, &changed).is_none(), "{at}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_known_by_their_form_wherever_they_are() {
+        let (signer, port) = (Signer::new(Some([1; 32])), port());
+        for kind in [Kind::Link, Kind::Access] {
+            let token = signer.sign(&port, kind, HOUR).expect("a token").text;
+            assert_eq!(token.len(), LENGTH);
+            for text in [token.clone(), format!("a=1&é={token}&b"), format!("AQAAAA{token}")] {
+                assert!(holds_token(&text), "{text}");
+            }
+            assert!(!holds_token(&token[..LENGTH - 1]) && !holds_token(&token[1..]));
+            let over = signer.sign(&port, kind, Duration::ZERO).expect("a token").text;
+            assert!(!holds_token(&over), "it is worth nothing any more");
+        }
+        for other in ["", "AQAAAA", &"A".repeat(56), &"x".repeat(200), &"AQAAAA".repeat(20)] {
+            assert!(!holds_token(other), "{other}");
         }
     }
 
