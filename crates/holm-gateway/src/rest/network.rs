@@ -57,9 +57,12 @@ pub struct Network {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "NetworkDenial")]
 pub struct Refused {
-    /// When.
+    /// When; of several alike, the last one.
     #[schemars(schema_with = "time_schema")]
     pub at: String,
+    /// How many alike came one after the other.
+    #[schemars(extend("minimum" = 1))]
+    pub times: u64,
     /// The name that was asked for, where one is known.
     pub name: Option<String>,
     /// The address, where it is about one.
@@ -77,6 +80,7 @@ impl From<Denial> for Refused {
     fn from(denial: Denial) -> Self {
         Self {
             at: time(denial.at),
+            times: denial.times,
             name: denial.name,
             address: denial.address.map(|address| address.to_string()),
             port: denial.port,

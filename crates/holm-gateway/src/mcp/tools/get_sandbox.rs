@@ -62,7 +62,8 @@ pub(super) fn tool() -> Tool {
         "network_denied",
         json!({
             "type": "array", "items": {"type": "object"},
-            "description": "What it was refused last, newest last, and by which rule.",
+            "description": "What it was refused last, newest last, how many times in a row, and \
+                by which rule.",
         }),
     ));
     output.push(("network_hint", schema::string("What to do about that.")));
@@ -136,6 +137,7 @@ fn show_network(shown: &mut Value, network: &NetworkView) {
     let denied = newest.map(|denial| {
         json!({
             "at": time(denial.at),
+            "times": denial.times,
             "name": denial.name,
             "address": denial.address.map(|address| address.to_string()),
             "port": denial.port,
