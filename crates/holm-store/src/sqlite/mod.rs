@@ -24,6 +24,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "initial", sql: include_str!("migrations/0001_initial.sql") },
     Migration { name: "network", sql: include_str!("migrations/0002_network.sql") },
     Migration { name: "ports", sql: include_str!("migrations/0003_ports.sql") },
+    Migration { name: "traffic", sql: include_str!("migrations/0004_traffic.sql") },
 ];
 
 /// A store in one SQLite file.

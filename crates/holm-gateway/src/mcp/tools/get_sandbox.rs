@@ -51,10 +51,10 @@ pub(super) fn tool() -> Tool {
         "traffic",
         json!({
             "type": "object",
-            "description": "What has gone through its network.",
+            "description": "What has gone through its network since it was made.",
             "properties": {
                 "bytes_out": number, "bytes_in": number, "connections": number,
-                "connections_open": number, "denied": number,
+                "connections_open": number, "denied": number, "dns_queries": number,
             },
         }),
     ));
@@ -118,15 +118,17 @@ async fn get(mut context: Context) -> Result<Output, ToolError> {
 
 /// More than the policy: what came of it.
 fn show_network(shown: &mut Value, network: &NetworkView) {
-    let Some(state) = &network.state else { return };
-    let counters = &state.counters;
+    let traffic = &network.traffic;
+    let open = network.state.as_ref().map_or(0, |state| state.counters.connections_open);
     shown["traffic"] = json!({
-        "bytes_out": network.traffic.bytes_out,
-        "bytes_in": network.traffic.bytes_in,
-        "connections": counters.connections_total,
-        "connections_open": counters.connections_open,
-        "denied": counters.denied_total,
+        "bytes_out": traffic.bytes_out,
+        "bytes_in": traffic.bytes_in,
+        "connections": traffic.connections,
+        "connections_open": open,
+        "denied": traffic.denied,
+        "dns_queries": traffic.dns_queries,
     });
+    let Some(state) = &network.state else { return };
     if let Some(ceiling) = &state.ceiling {
         shown["network_ceiling"] = ceiling.to_json();
     }
