@@ -34,12 +34,12 @@ fn case_59_an_open_stream_ends_with_its_sandbox(home: &Home) {
     let shown = bed.public(8080);
     let (stream, mut socket) = streams(&shown);
     let waiting = shown.open("POST", "/count", &[("content-length", "10")]);
-    // Its program waits for the body, and the visitor for an answer.
+    // Its program waits for the body, and the visitor for an answer, which says what became of it.
     bed.destroy();
     assert!(!rest_of(stream).ends_with("0\r\n\r\n"), "it breaks off");
     assert!(socket.rest().is_empty());
     let rest = rest_of(waiting);
-    assert!(rest.is_empty() || rest.contains("410") || rest.contains("502"), "{rest}");
+    assert!(rest.starts_with("HTTP/1.1 410 ") && rest.contains("destroyed"), "{rest}");
     serve.end();
 }
 
@@ -123,24 +123,36 @@ fn case_55_exposed_ports_survive_the_service(home: &Home) {
     let bed = Bed::new(&serve);
     bed.start(&["8080@127.0.0.1"]);
     let (private, public) = (bed.expose(&json!({"port": 8080})), bed.public(8081));
-    let id = bed.id.clone();
+    // Others have the same ports, exposed in other ways.
+    let second = Bed::new(&serve);
+    second.start(&["8080@127.0.0.1"]);
+    let (open, third) = (second.public(8080), Bed::new(&serve));
+    let closed = third.expose(&json!({"port": 8080, "extend_lease": true}));
+    let ids = [&bed, &second, &third].map(|bed| bed.id.clone());
     serve.signal(Signal::KILL);
     serve.wait();
     let serve = home.serve(&[], &[]);
-    let listed = serve.rest("GET", &format!("/v1/sandboxes/{id}/ports"), &Value::Null).json();
-    let pairs: Vec<(u64, bool)> = listed["ports"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|port| (port["port"].as_u64().expect("a port"), port["public"] == true))
-        .collect();
-    assert_eq!(pairs, [(8080, false), (8081, true)]);
+    let listed = ids.map(|id| {
+        let path = format!("/v1/sandboxes/{id}/ports");
+        let listed = serve.rest("GET", &path, &Value::Null).json()["ports"].clone();
+        let ports = listed.as_array().expect("a list").iter();
+        let of = |port: &Value| (port["port"].as_u64(), port["public"] == true);
+        (ports.map(of).collect::<Vec<_>>(), listed[0]["extend_lease"] == true)
+    });
+    let private_and_public = vec![(Some(8080), false), (Some(8081), true)];
+    assert_eq!(listed[0], (private_and_public, false));
+    assert_eq!(listed[1], (vec![(Some(8080), true)], false));
+    assert_eq!(listed[2], (vec![(Some(8080), false)], true));
     let at = |shown: &Shown| Shown {
         address: serve.address,
         host: shown.host.clone(),
         answer: shown.answer.clone(),
     };
-    let (private, public) = (at(&private), at(&public));
+    let (private, public, open, closed) = (at(&private), at(&public), at(&open), at(&closed));
+    assert_eq!((open.get("/").status, closed.get("/").status), (200, 401));
+    let foreign = [("x-holm-preview-token", closed.token())];
+    assert_eq!(private.ask("GET", "/", &foreign).status, 401, "a token is for its sandbox");
+    assert_eq!(closed.ask("GET", "/", &foreign).status, 502, "nothing listens there");
     // What was signed before it still works.
     let token = [("x-holm-preview-token", private.token())];
     assert_eq!(private.ask("GET", "/", &token).status, 200);

@@ -8,6 +8,7 @@ mod direct;
 mod life;
 mod proxy;
 mod remote;
+mod second;
 mod secure;
 mod websocket;
 
