@@ -194,6 +194,14 @@ impl Args {
         policy.map(Some).map_err(|error| ToolError::invalid(format!("`{name}`: {error}")))
     }
 
+    /// The same where it must be there.
+    ///
+    /// # Errors
+    /// When it is missing or no policy.
+    pub fn required_network(&mut self, name: &'static str) -> Result<EgressPolicy, ToolError> {
+        self.network(name)?.ok_or_else(|| missing(name))
+    }
+
     /// A list of strings; empty where it is left out.
     ///
     /// # Errors

@@ -2,11 +2,12 @@
 //! by REST is told the route.
 
 /// An operation and its route.
-const ROUTES: [(&str, &str); 18] = [
+const ROUTES: [(&str, &str); 19] = [
     ("create_sandbox", "`POST /v1/sandboxes`"),
     ("list_sandboxes", "`GET /v1/sandboxes`"),
     ("get_sandbox", "`GET /v1/sandboxes/{sandbox_id}`"),
     ("extend_sandbox", "`POST /v1/sandboxes/{sandbox_id}/extend`"),
+    ("set_network", "`PUT …/network`"),
     ("destroy_sandbox", "`DELETE /v1/sandboxes/{sandbox_id}`"),
     ("run_command", "`POST …/exec`"),
     ("run_code", "`POST …/run-code`"),

@@ -134,7 +134,19 @@ fn agents_learn_why_over_mcp(home: &Home, bed: &Bed) {
         denial["name"] == "site.bed.test"
             && denial["rule"].as_str().is_some_and(|rule| rule.contains("*.bed.test"))
     }));
-    assert!(seen.ok()["network_hint"].as_str().is_some_and(|hint| hint.contains("create_sandbox")));
+    assert!(seen.ok()["network_hint"].as_str().is_some_and(|hint| hint.contains("set_network")));
+    // It does what the hint says, and the sandbox goes on.
+    let set = |network: Value| {
+        mcp.call("set_network", json!({"sandbox_id": sandbox, "network": network}))
+    };
+    let changed = set(json!("allow:site.bed.test:80"));
+    let allow = json!({"mode": "allow", "allow": ["site.bed.test:80"]});
+    assert_eq!(changed.ok(), &json!({"sandbox_id": sandbox, "network": allow}));
+    assert_eq!(mcp.sh(&sandbox, &format!("curl -sS -o /dev/null {SITE} && echo in")).good(), "in");
+    assert_eq!(set(json!({"mode": "allow", "allow": ["a b"]})).code(), "invalid_argument");
+    assert_eq!(set(Value::Null).code(), "invalid_argument");
+    assert_eq!(set(json!("none")).ok()["network"], "none");
+    assert_ne!(mcp.sh(&sandbox, &format!("curl -sS {SITE}")).exit_code, 0);
     // The short text form is taken as well.
     let other = mcp.create_with(json!({"network": "allow:site.bed.test"}));
     assert_eq!(

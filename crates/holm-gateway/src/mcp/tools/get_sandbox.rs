@@ -11,9 +11,10 @@ use crate::show::time;
 
 /// Refusals that are shown.
 const DENIALS: usize = 20;
-const HINT: &str = "What a rule of this sandbox's own policy refuses can be had by create_sandbox \
-    with another `network`. What the account's limit or the service refuses, or what is refused \
-    always (this host, private and special addresses), cannot: do without it, or ask the user.";
+const HINT: &str = "What a rule of this sandbox's own policy refuses can be had by set_network with \
+    another policy, which counts at once. What the account's limit or the service refuses, or what \
+    is refused always (this host, private and special addresses), cannot: do without it, or ask \
+    the user.";
 
 pub(super) fn tool() -> Tool {
     let number = json!({"type": ["number", "null"]});

@@ -17,6 +17,7 @@ mod report;
 mod run_code;
 mod run_command;
 mod send_input;
+mod set_network;
 mod shown_command;
 mod target;
 mod unexpose_port;
@@ -44,6 +45,7 @@ pub fn all() -> Vec<Tool> {
         get_sandbox::tool(),
         list_sandboxes::tool(),
         extend_sandbox::tool(),
+        set_network::tool(),
         destroy_sandbox::tool(),
         get_usage::tool(),
         get_service_info::tool(),

@@ -73,6 +73,7 @@ fn tools(client: &Client, session: &str, id: &str) -> Vec<(String, Answer)> {
         ("list_files", json!({})),
         ("get_sandbox", json!({})),
         ("extend_sandbox", json!({})),
+        ("set_network", json!({"network": "none"})),
         ("destroy_sandbox", json!({})),
         ("kill_sandbox", json!({})),
     ] {
