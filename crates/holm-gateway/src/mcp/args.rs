@@ -187,10 +187,7 @@ impl Args {
     /// When it is no policy.
     pub fn network(&mut self, name: &'static str) -> Result<Option<EgressPolicy>, ToolError> {
         let Some((name, value)) = self.take(name, &[])? else { return Ok(None) };
-        let policy = match &value {
-            Value::String(text) => text.parse(),
-            other => EgressPolicy::parse_json(other),
-        };
+        let policy = EgressPolicy::parse_json(&value);
         policy.map(Some).map_err(|error| ToolError::invalid(format!("`{name}`: {error}")))
     }
 
