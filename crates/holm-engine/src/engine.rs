@@ -277,7 +277,8 @@ impl Engine {
         }
         self.charge_all().await;
         for sandbox in self.inner.registry.all() {
-            // What is counted after the last note would be lost. The gates' sockets end with this engine anyway.
+            // What is counted after the last note would be lost. The gates' sockets end with this
+            // engine anyway.
             sandbox.link.close(&self.inner.counts.links);
             self.traffic_save(&sandbox).await;
         }
