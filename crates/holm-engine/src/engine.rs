@@ -180,12 +180,15 @@ impl Engine {
                     processes: usage.processes,
                     oom_kills: usage.oom_kills,
                 });
-                view.network_now = Some(self.network_now(&sandbox));
             }
+            view.network_now = Some(self.network_now(&sandbox));
             return Ok(view);
         }
         match self.record(id).await? {
-            Some(record) => Ok(view(&record, &Measured::default())),
+            Some(record) => {
+                let network_now = Some(crate::network::view_of_record(&record));
+                Ok(SandboxView { network_now, ..view(&record, &Measured::default()) })
+            }
             None => Err(Error::not_found(id)),
         }
     }
@@ -284,6 +287,9 @@ impl Engine {
         }
         self.charge_all().await;
         for sandbox in self.inner.registry.all() {
+            // What is counted after the last note would be lost. The gates' sockets end with this
+            // engine anyway.
+            sandbox.link.close(&self.inner.counts.links);
             self.traffic_save(&sandbox).await;
         }
         self.inner.driver.leave().await;

@@ -1,6 +1,6 @@
 //! What an account has used, and what that costs.
 
-use holm_store::{KeyScope, PAGE_MAX, PageQuery, Record, Totals, Traffic};
+use holm_store::{KeyScope, PAGE_MAX, PageQuery, Record, Totals};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -54,11 +54,7 @@ impl Engine {
             }
             let (charged, written) = (record.cost(), record.traffic);
             let row = self.row(record, &moment);
-            let more = Traffic {
-                bytes_out: row.traffic.bytes_out.saturating_sub(written.bytes_out),
-                bytes_in: row.traffic.bytes_in.saturating_sub(written.bytes_in),
-            };
-            report.traffic = report.traffic.plus(more);
+            report.traffic = report.traffic.plus(row.traffic.beyond(written));
             report.seconds_total += row.seconds;
             // What has not been charged yet counts, too.
             let more = row.cost.saturating_sub(charged);

@@ -16,6 +16,8 @@ const TEXT: usize = 300;
 pub struct Denial {
     /// When; of several alike, the last one.
     pub at: Timestamp,
+    /// How many alike came one after the other.
+    pub times: u64,
     /// The name that was asked for, where one is known.
     pub name: Option<String>,
     /// The address, where it is about one.
@@ -26,6 +28,14 @@ pub struct Denial {
     pub protocol: Protocol,
     /// The rule that refused it, or why it is refused always.
     pub rule: String,
+}
+
+impl Denial {
+    /// Whether both are about the same, at whatever time.
+    fn is_like(&self, other: &Self) -> bool {
+        let what = |denial: &Self| (denial.address, denial.port, denial.protocol);
+        what(self) == what(other) && self.name == other.name && self.rule == other.rule
+    }
 }
 
 /// What was tried.
@@ -53,16 +63,17 @@ impl Protocol {
 pub(crate) struct Log(Mutex<VecDeque<Denial>>);
 
 impl Log {
-    /// Notes one. Where only the time differs from the newest, that one is renewed, so that a
+    /// Notes one. Where only the time differs from the newest, it counts with that one, so that a
     /// client which tries again and again pushes nothing out.
     pub(crate) fn note(&self, mut denial: Denial) {
         denial.name = denial.name.map(|name| crate::text::shown(&name, TEXT));
         denial.rule = crate::text::shown(&denial.rule, TEXT);
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(newest) = kept.back_mut()
-            && (Denial { at: denial.at, ..newest.clone() }) == denial
+            && newest.is_like(&denial)
         {
             newest.at = denial.at;
+            newest.times = newest.times.saturating_add(denial.times);
             return;
         }
         if kept.len() == KEPT {
@@ -84,6 +95,7 @@ mod tests {
     fn denial(port: u16, name: &str) -> Denial {
         Denial {
             at: Timestamp::UNIX_EPOCH,
+            times: 1,
             name: Some(name.to_owned()),
             address: None,
             port,
@@ -103,15 +115,17 @@ mod tests {
     }
 
     #[test]
-    fn repeats_are_one_entry_with_the_last_time() {
+    fn repeats_are_one_entry_with_their_number_and_the_last_time() {
         let log = Log::default();
         let later = Timestamp::from_second(7).expect("a time");
         log.note(denial(1, "a.example"));
         log.note(Denial { at: later, ..denial(1, "a.example") });
-        assert_eq!(log.read(), [Denial { at: later, ..denial(1, "a.example") }]);
+        log.note(Denial { at: later, ..denial(1, "a.example") });
+        assert_eq!(log.read(), [Denial { at: later, times: 3, ..denial(1, "a.example") }]);
         log.note(denial(2, "a.example"));
         log.note(denial(1, "a.example"));
-        assert_eq!(log.read().len(), 3);
+        let times: Vec<u64> = log.read().iter().map(|denial| denial.times).collect();
+        assert_eq!(times, [3, 1, 1]);
     }
 
     #[test]

@@ -127,6 +127,14 @@ impl State {
         rule: &str,
     ) {
         let (at, name) = (Timestamp::now(), name.map(HostName::to_string));
-        self.log.note(Denial { at, name, address, port, protocol, rule: rule.to_owned() });
+        self.log.note(Denial {
+            at,
+            times: 1,
+            name,
+            address,
+            port,
+            protocol,
+            rule: rule.to_owned(),
+        });
     }
 }

@@ -132,31 +132,47 @@ impl Default for Pause {
     }
 }
 
-/// Bytes that have gone through sandboxes' networks.
+/// What has gone through sandboxes' networks, and what was asked of them. Each only grows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// To the world.
     pub bytes_out: u64,
     /// From the world.
     pub bytes_in: u64,
+    /// Connections that were made, refused ones too.
+    pub connections: u64,
+    /// Connections and names that were refused.
+    pub denied: u64,
+    /// Questions to DNS.
+    pub dns_queries: u64,
 }
 
 impl Traffic {
     /// Both together, each up to the end of its numbers.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
-        Self {
-            bytes_out: self.bytes_out.saturating_add(other.bytes_out),
-            bytes_in: self.bytes_in.saturating_add(other.bytes_in),
-        }
+        self.with(other, u64::saturating_add)
+    }
+
+    /// What is more in this one than in `other`.
+    #[must_use]
+    pub fn beyond(self, other: Self) -> Self {
+        self.with(other, u64::saturating_sub)
     }
 
     /// The larger of each.
     #[must_use]
     pub fn at_least(self, other: Self) -> Self {
+        self.with(other, u64::max)
+    }
+
+    fn with(self, other: Self, join: fn(u64, u64) -> u64) -> Self {
         Self {
-            bytes_out: self.bytes_out.max(other.bytes_out),
-            bytes_in: self.bytes_in.max(other.bytes_in),
+            bytes_out: join(self.bytes_out, other.bytes_out),
+            bytes_in: join(self.bytes_in, other.bytes_in),
+            connections: join(self.connections, other.connections),
+            denied: join(self.denied, other.denied),
+            dns_queries: join(self.dns_queries, other.dns_queries),
         }
     }
 }

@@ -67,7 +67,7 @@ impl Engine {
         self.inner.no_gate()
     }
 
-    /// What a sandbox that runs has of its network at this moment.
+    /// What a sandbox has of its network at this moment.
     pub(crate) fn network_now(&self, sandbox: &Sandbox) -> NetworkView {
         view(sandbox)
     }
@@ -125,6 +125,7 @@ fn state(sandbox: &Sandbox) -> NetworkState {
         unsure: sandbox.link.is_unsure(),
         counters: sandbox.link.counters(),
         denials: sandbox.link.denials(),
+        denials_since: sandbox.link.since(),
     }
 }
 
@@ -138,6 +139,7 @@ fn view(sandbox: &Sandbox) -> NetworkView {
     }
 }
 
-fn view_of_record(record: &Record) -> NetworkView {
+/// Of one that is over, as far as it was written down.
+pub(crate) fn view_of_record(record: &Record) -> NetworkView {
     NetworkView { policy: recorded(&record.network), traffic: record.traffic, state: None }
 }

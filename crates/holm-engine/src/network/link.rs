@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use holm_gate::{Counters, Denial, EgressPolicy, Gate, Injection, Policies};
 use holm_store::Traffic;
+use jiff::Timestamp;
 
 use crate::secret::Applied;
 
@@ -14,6 +15,8 @@ pub(crate) struct Link(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     gate: Option<Gate>,
+    /// When that was attached.
+    since: Option<Timestamp>,
     own: EgressPolicy,
     ceiling: Option<EgressPolicy>,
     /// Which policy is recorded is not known; nothing may be reached until it is.
@@ -112,6 +115,7 @@ impl Link {
         let gate = start(state.policies())?;
         let before = state.retire();
         state.gate = Some(gate);
+        state.since = Some(Timestamp::now());
         state.secrets = None;
         drop((state, before));
         Ok(())
@@ -184,11 +188,23 @@ impl Link {
         self.lock().gate.as_ref().map(Gate::denials).unwrap_or_default()
     }
 
+    /// Since when these are noted: those before were in the memory of a gate that is gone.
+    pub fn since(&self) -> Option<Timestamp> {
+        let state = self.lock();
+        state.since.filter(|_| state.gate.is_some())
+    }
+
     /// Everything that has gone through since the sandbox was made.
     pub fn traffic(&self) -> Traffic {
         let state = self.lock();
         let counted = state.counters();
-        let now = Traffic { bytes_out: counted.bytes_out, bytes_in: counted.bytes_in };
+        let now = Traffic {
+            bytes_out: counted.bytes_out,
+            bytes_in: counted.bytes_in,
+            connections: counted.connections_total,
+            denied: counted.denied_total,
+            dns_queries: counted.dns_queries,
+        };
         state.before.plus(now)
     }
 

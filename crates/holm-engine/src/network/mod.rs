@@ -18,6 +18,7 @@ mod plan;
 mod refresh;
 
 pub use calls::network_steps;
+pub(crate) use calls::view_of_record;
 pub(crate) use link::{Link, Links};
 pub(crate) use plan::{ceiling, choose};
 pub(crate) use refresh::Refreshing;

@@ -60,7 +60,9 @@ impl Engine {
             }
             sandboxes.retain(runs);
             for sandbox in &sandboxes {
-                if !sandbox.link.is_attached() && self.inner.no_gate().is_none() {
+                let may_attach =
+                    self.refuse_when_closing().is_ok() && self.inner.no_gate().is_none();
+                if may_attach && !sandbox.link.is_attached() {
                     self.network_attach_again(sandbox).await;
                 }
                 if let Err(error) = self.network_settle(sandbox).await {

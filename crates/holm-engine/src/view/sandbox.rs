@@ -90,7 +90,7 @@ pub struct SandboxView {
     pub expires_at: Option<Timestamp>,
     /// What it may reach, as far as its account may.
     pub network: EgressPolicy,
-    /// More about that; only in `sandbox_get` of a running one.
+    /// More about that; only in `sandbox_get`.
     pub network_now: Option<NetworkView>,
     /// Names of secrets that it may use.
     pub secrets: Vec<String>,
@@ -154,10 +154,13 @@ pub struct NetworkState {
     /// Whether it is not known which of two policies is recorded, after a change that failed; it
     /// reaches nothing until it is.
     pub unsure: bool,
-    /// What was counted since this engine has it.
+    /// What was counted since this engine has it; what was counted since it was made is in
+    /// [`NetworkView::traffic`].
     pub counters: Counters,
-    /// What was refused since then: the newest hundred, newest last.
+    /// What was refused since `denials_since`: the newest hundred, newest last.
     pub denials: Vec<Denial>,
+    /// Since when refusals are noted. Those before an engine's start are counted, and not kept.
+    pub denials_since: Option<Timestamp>,
 }
 
 /// Answer of `sandbox_destroy`. Only given when nothing of the sandbox is left.

@@ -11,15 +11,14 @@ use serde_json::Value;
 use super::{EgressPolicy, MAX_RULES, Mode, PolicyError, Rule};
 
 impl EgressPolicy {
-    /// The JSON form: `"none"`, `"open"`, or an object with `mode`, `allow` and `deny`.
+    /// The JSON form: `"none"`, `"open"`, or an object with `mode`, `allow` and `deny`. A string may
+    /// also be the short text.
     ///
     /// # Errors
     /// What is wrong, with the rule that is.
     pub fn parse_json(value: &Value) -> Result<Self, PolicyError> {
         let policy = match value {
-            Value::String(mode) => {
-                Self { mode: mode.parse()?, allow: Vec::new(), deny: Vec::new() }
-            }
+            Value::String(text) => text.parse()?,
             Value::Object(fields) => {
                 let known = ["mode", "allow", "deny"];
                 if let Some(field) = fields.keys().find(|field| !known.contains(&field.as_str())) {
@@ -191,6 +190,8 @@ mod tests {
         check("open;deny:a.example;deny:b.example", "open;deny:a.example,b.example");
         let null = json!({"mode": "open", "allow": null, "deny": null});
         assert_eq!(EgressPolicy::parse_json(&null), Ok(EgressPolicy::open()));
+        let text = "allow:a.example:443;deny:*.b.example";
+        assert_eq!(EgressPolicy::parse_json(&json!(text)), text.parse());
     }
 
     #[test]

@@ -187,11 +187,16 @@ impl Args {
     /// When it is no policy.
     pub fn network(&mut self, name: &'static str) -> Result<Option<EgressPolicy>, ToolError> {
         let Some((name, value)) = self.take(name, &[])? else { return Ok(None) };
-        let policy = match &value {
-            Value::String(text) => text.parse(),
-            other => EgressPolicy::parse_json(other),
-        };
+        let policy = EgressPolicy::parse_json(&value);
         policy.map(Some).map_err(|error| ToolError::invalid(format!("`{name}`: {error}")))
+    }
+
+    /// The same where it must be there.
+    ///
+    /// # Errors
+    /// When it is missing or no policy.
+    pub fn required_network(&mut self, name: &'static str) -> Result<EgressPolicy, ToolError> {
+        self.network(name)?.ok_or_else(|| missing(name))
     }
 
     /// A list of strings; empty where it is left out.

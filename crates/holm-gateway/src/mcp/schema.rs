@@ -92,6 +92,11 @@ pub fn network(description: &str) -> Value {
         "anyOf": [
             {"type": "string", "enum": ["none", "open"]},
             {
+                "type": "string", "pattern": "^(open|allow:)",
+                "description": "As a text: `allow:api.example.com:443,*.example.org`, \
+                    `open;deny:bad.example.org`.",
+            },
+            {
                 "type": "object",
                 "properties": {
                     "mode": {"type": "string", "enum": ["open", "allow"]},

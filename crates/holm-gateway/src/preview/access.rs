@@ -10,6 +10,7 @@ use hyper::header::{
 };
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method};
+use jiff::Timestamp;
 
 use super::host::Claim;
 use super::site::Previews;
@@ -28,8 +29,8 @@ const OWN_COOKIES: [&str; 6] =
 
 /// What becomes of a visitor.
 pub enum Entry {
-    /// May look.
-    In,
+    /// May look, where there is a time up to that.
+    In(Option<Timestamp>),
     /// Gets a cookie first.
     Opened(Box<Response>),
     /// May not.
@@ -58,17 +59,16 @@ impl Previews {
     /// Judges a visitor of `port`, which is this account's.
     #[must_use]
     pub fn judge(&self, head: &Parts, port: &Port, account: AccountId) -> Entry {
-        let by_header =
-            head.headers.get_all(HEADER).iter().any(|value| {
-                value.to_str().is_ok_and(|token| self.signer.admits(port, token.trim()))
-            });
-        let by_cookie = || self.has_cookie(&head.headers, port) && self.may_use_cookie(head);
+        let tokens = head.headers.get_all(HEADER).iter().filter_map(|value| value.to_str().ok());
+        let by_header = tokens.filter_map(|token| self.signer.admits(port, token.trim())).max();
+        let by_cookie =
+            || self.of_cookie(&head.headers, port).filter(|_| self.may_use_cookie(head));
         let query = head.uri.query().unwrap_or_default();
         let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
         let link = pairs.find(|(name, _)| *name == PARAMETER).map(|(_, token)| token);
         match link {
             Some(token) if head.method == Method::GET => {
-                if port.public || by_cookie() {
+                if port.public || by_cookie().is_some() {
                     return Entry::Opened(Box::new(self.clean(head)));
                 }
                 if self.signer.opens(port, account, token) {
@@ -78,10 +78,11 @@ impl Previews {
             }
             _ => {}
         }
-        match port.public || by_header || by_cookie() {
-            true => Entry::In,
-            false => Entry::Refused,
+        if port.public {
+            return Entry::In(None);
         }
+        let until = by_header.max(by_cookie());
+        until.map_or(Entry::Refused, |until| Entry::In(Some(until)))
     }
 
     fn cookie_name(&self) -> String {
@@ -91,12 +92,12 @@ impl Previews {
         }
     }
 
-    fn has_cookie(&self, headers: &HeaderMap, port: &Port) -> bool {
+    fn of_cookie(&self, headers: &HeaderMap, port: &Port) -> Option<Timestamp> {
         let name = self.cookie_name();
         let values = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let mut pairs =
-            values.flat_map(|value| value.split(';')).filter_map(|one| one.split_once('='));
-        pairs.any(|(key, token)| key.trim() == name && self.signer.admits(port, token.trim()))
+        let pairs = values.flat_map(|value| value.split(';')).filter_map(|one| one.split_once('='));
+        let tokens = pairs.filter(|(key, _)| key.trim() == name).map(|(_, token)| token.trim());
+        tokens.filter_map(|token| self.signer.admits(port, token)).max()
     }
 
     /// Whether what a browser sends by itself counts here: a page of somebody else may have the

@@ -6,7 +6,7 @@ use holm_engine::NoPreview;
 use hyper::body::Incoming;
 use hyper::{Method, Request};
 
-use super::access::Entry;
+use super::access::{Entry, without_token};
 use super::host::Claim;
 use super::page::Form;
 use super::proxy::Passed;
@@ -28,25 +28,25 @@ impl Previews {
         if head.method == Method::CONNECT {
             return form.bad("It asks for a proxy.");
         }
-        let query = head.uri.query().map(percent::decode);
-        let path = Some(percent::decode(head.uri.path()));
-        let texts = [query, path].into_iter().flatten().map(|(text, _)| text);
-        if texts.into_iter().any(|text| self.is_credential(&String::from_utf8_lossy(&text))) {
-            return form.bad("A key of the service is in its address, where it must not be.");
+        // Where links have their token the program never sees it.
+        let query = head.uri.query().unwrap_or_default();
+        let query = without_token(query).unwrap_or_else(|| query.to_owned());
+        let texts = [query.as_str(), head.uri.path()].map(|text| percent::decode(text).0);
+        if texts.iter().any(|text| self.is_credential(&String::from_utf8_lossy(text))) {
+            let text = "A key or a token of the service is in its address, where it must not be.";
+            return form.bad(text);
         }
         let preview = match self.engine.preview(&id, number).await {
             Ok(preview) => preview,
             Err(NoPreview::Unknown) => return form.unknown(),
             Err(NoPreview::Gone(ended)) => return form.gone(Some(ended.reason)),
         };
-        match self.judge(&head, preview.port(), preview.account()) {
-            Entry::In => {}
+        let until = match self.judge(&head, preview.port(), preview.account()) {
+            Entry::In(_) if *self.stage.borrow() > Stage::Serving => return form.going_down(),
+            Entry::In(until) => until,
             Entry::Opened(response) => return *response,
             Entry::Refused => return form.private(),
-        }
-        if *self.stage.borrow() > Stage::Serving {
-            return form.going_down();
-        }
+        };
         let place = tokio::select! {
             biased;
             // Mostly there is one at once; whether it may go on is asked again then.
@@ -54,7 +54,7 @@ impl Previews {
             ended = preview.over() => return form.gone(ended.map(|ended| ended.reason)),
         };
         let Some(place) = place else { return form.crowded() };
-        let passed = Passed { preview, place, form };
+        let passed = Passed { preview, place, form, until };
         match second.or_else(|| upgrade::asked(&head)) {
             Some(protocol) => self.pass_upgrade(passed, head, body, protocol).await,
             None => self.pass(passed, head, body).await,

@@ -4,6 +4,7 @@ use holm_engine::EndReason;
 use hyper::header::{ACCEPT, HeaderValue};
 use hyper::{HeaderMap, Method};
 
+use super::relay::Why;
 use crate::http::reply::{self, Response};
 
 /// Seconds after which a page that waits for a server tries again.
@@ -25,6 +26,16 @@ impl Form {
         };
         let reads = matches!(*method, Method::GET | Method::HEAD);
         Self { is_page: reads && headers.get_all(ACCEPT).iter().any(html) }
+    }
+
+    /// Why a request gets no answer of the program any more.
+    #[must_use]
+    pub fn ended(self, why: Why) -> Response {
+        match why {
+            Why::Over(ended) => self.gone(ended.map(|ended| ended.reason)),
+            Why::Expired => self.private(),
+            Why::GoingDown => self.going_down(),
+        }
     }
 
     fn show(self, status: u16, title: &str, text: &str, again: bool) -> Response {

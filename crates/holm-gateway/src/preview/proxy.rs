@@ -11,11 +11,12 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode, Uri, Version};
+use jiff::Timestamp;
 
 use super::access::without_token;
 use super::page::Form;
 use super::pool::{Lent, Outgoing};
-use super::relay::{self, Activity, Answer, End, Upload, Why};
+use super::relay::{self, Activity, Answer, End, Upload};
 use super::request::{self, Visitor};
 use super::response;
 use super::site::{Place, Previews, Stage};
@@ -30,6 +31,8 @@ pub struct Passed {
     pub place: Place,
     /// How answers of ours look.
     pub form: Form,
+    /// When what let the visitor in ends.
+    pub until: Option<Timestamp>,
 }
 
 /// Why there is no answer of the program.
@@ -68,7 +71,7 @@ impl Previews {
 
     /// Passes a request on.
     pub(super) async fn pass(&self, passed: Passed, head: Parts, body: Incoming) -> Response {
-        let Passed { preview, place, form } = passed;
+        let Passed { preview, place, form, until } = passed;
         let activity = Activity::default();
         let Some(mut head) = self.head_for_program(head) else {
             return form.bad("Its address cannot be read.");
@@ -80,13 +83,11 @@ impl Previews {
         }
         let is_head = head.method == Method::HEAD;
         let sending = self.send(&preview, head, body, &activity);
-        let mut end = relay::end(preview.clone(), self.stage.subscribe(), Stage::Finishing);
+        let stage = self.stage.subscribe();
+        let mut end = relay::end(preview.clone(), until, stage, Stage::Finishing);
         let answered = tokio::select! {
             biased;
-            why = &mut end => return match why {
-                Why::Over(ended) => form.gone(ended.map(|ended| ended.reason)),
-                Why::GoingDown => form.going_down(),
-            },
+            why = &mut end => return form.ended(why),
             answered = sending => answered,
         };
         let number = preview.port().port;
@@ -95,18 +96,15 @@ impl Previews {
                 // Nobody has asked for that.
                 form.broken(number)
             }
-            Ok(answered) => self.answer(preview, place, answered, is_head, end),
+            Ok(answered) => {
+                let end = self.end_for(&preview, until, &answered).unwrap_or(end);
+                self.answer(preview, place, answered, is_head, end)
+            }
             Err(failed) => {
                 // What a program does at its end may be seen before its end is known.
                 failed.shown(form, number)
             }
         }
-    }
-
-    /// Resolves when the way down is so far.
-    pub(super) async fn stage_is(&self, stage: Stage) {
-        // The sender is in `self`.
-        let _ = self.stage.subscribe().wait_for(|now| *now >= stage).await;
     }
 
     async fn send(
@@ -158,6 +156,20 @@ impl Previews {
         }
     }
 
+    /// The end of an answer that never ends by itself, which does not hold a stop up. Nothing where
+    /// it is none.
+    pub(super) fn end_for(
+        &self,
+        preview: &Preview,
+        until: Option<Timestamp>,
+        (answered, _): &Answered,
+    ) -> Option<End> {
+        const EVENTS: &[u8] = b"text/event-stream";
+        let kind = answered.headers().get(CONTENT_TYPE)?.as_bytes();
+        kind.get(..EVENTS.len()).filter(|begin| begin.eq_ignore_ascii_case(EVENTS))?;
+        Some(relay::end(preview.clone(), until, self.stage.subscribe(), Stage::Refusing))
+    }
+
     /// Passes an answer on, until `end`.
     pub(super) fn answer(
         &self,
@@ -181,15 +193,6 @@ impl Previews {
             head.headers.remove(CONTENT_LENGTH);
         }
         response::for_visitor(&mut head.headers, preview.port().public);
-        // What never ends by itself does not hold a stop up.
-        let kind = head.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
-        const EVENTS: &[u8] = b"text/event-stream";
-        let end = match kind.get(..EVENTS.len()) {
-            Some(begin) if begin.eq_ignore_ascii_case(EVENTS) => {
-                relay::end(preview.clone(), self.stage.subscribe(), Stage::Refusing)
-            }
-            _ => end,
-        };
         let idle = self.limits().idle;
         let body = Answer::new(body, preview, end, idle, Some(lent), place);
         let mut response = reply::relayed(body);

@@ -10,13 +10,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use holm_engine::{Ended, Preview};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::pool::Lent;
 use super::site::{Place, Stage};
-use super::{request, response};
+use super::{request, response, token};
 use crate::http::access::Access;
+
+/// How often the wall clock is looked at, at least.
+const CLOCK: Duration = Duration::from_secs(60);
 
 /// When bytes last came, of several streams together.
 #[derive(Debug, Clone)]
@@ -51,6 +55,8 @@ impl Activity {
 pub enum Why {
     /// Nobody may go on.
     Over(Option<Ended>),
+    /// What let this visitor in has ended.
+    Expired,
     /// The service goes down.
     GoingDown,
 }
@@ -58,16 +64,37 @@ pub enum Why {
 /// Resolves when it has to.
 pub type End = Pin<Box<dyn Future<Output = Why> + Send>>;
 
-/// Resolves when nobody may go on, or the service goes down as far as `last`.
-pub fn end(preview: Preview, mut stage: watch::Receiver<Stage>, last: Stage) -> End {
+/// Resolves when nobody may go on, what let the visitor in has ended (`until`), or the service goes
+/// down as far as `last`.
+pub fn end(
+    preview: Preview,
+    until: Option<Timestamp>,
+    mut stage: watch::Receiver<Stage>,
+    last: Stage,
+) -> End {
     Box::pin(async move {
         tokio::select! {
             biased;
             ended = preview.over() => Why::Over(ended),
+            () = expired(until) => Why::Expired,
             // An error means that the server has gone.
             _ = stage.wait_for(|stage| *stage >= last) => Why::GoingDown,
         }
     })
+}
+
+/// Resolves at that time by the wall clock, as soon as that is noticed; never where there is none.
+async fn expired(until: Option<Timestamp>) {
+    let Some(until) = until else { return std::future::pending().await };
+    loop {
+        let left = until.duration_since(Timestamp::now());
+        if !left.is_positive() {
+            return;
+        }
+        // Tokens end by the wall clock, which may be set meanwhile.
+        let left = Duration::try_from(left).unwrap_or_default();
+        sleep(left.min(CLOCK)).await;
+    }
 }
 
 /// What a visitor sends.
@@ -108,7 +135,9 @@ impl Body for Upload {
         if let Some(Ok(frame)) = &mut frame
             && let Some(trailers) = frame.trailers_mut()
         {
-            request::trailers_for_program(trailers, |text| self.access.is_credential(text));
+            request::trailers_for_program(trailers, |text| {
+                token::holds_token(text) || self.access.is_credential(text)
+            });
         }
         Poll::Ready(frame)
     }

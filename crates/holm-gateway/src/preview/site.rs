@@ -12,7 +12,7 @@ use tokio::sync::{OnceCell, watch};
 
 use super::host::{Claim, Domain};
 use super::pool::Pool;
-use super::token::{Kind, Signer, Token};
+use super::token::{Kind, Signer, Token, holds_token};
 use crate::http::Access;
 
 /// Where previews are to visitors.
@@ -278,10 +278,10 @@ impl Previews {
         self.options.access.clone()
     }
 
-    /// Whether a text holds a credential of the service.
+    /// Whether a text holds a credential of the service: a key, its token, or a token for previews.
     #[must_use]
     pub fn is_credential(&self, text: &str) -> bool {
-        self.options.access.is_credential(text)
+        holds_token(text) || self.options.access.is_credential(text)
     }
 
     /// A place for one more request to a preview.

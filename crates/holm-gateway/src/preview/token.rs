@@ -24,6 +24,23 @@ pub(super) const NONCE: usize = 9;
 /// Bytes of a signature.
 const MAC: usize = 24;
 
+/// Characters of a token.
+const LENGTH: usize = (HEAD + MAC) / 3 * 4;
+/// How tokens begin: their kind, and the upper bits of an end in this century.
+const BEGINS: [&str; 2] = ["AQAAAA", "AgAAAA"];
+
+/// Whether a text holds what is a token by its form and has not ended, for whichever port it may be.
+#[must_use]
+pub fn holds_token(text: &str) -> bool {
+    let is_token = |text: &str| {
+        let bytes = URL_SAFE_NO_PAD.decode(text).unwrap_or_default();
+        let end = bytes.get(1..9).and_then(|end| end.try_into().ok()).map(i64::from_be_bytes);
+        bytes.len() == HEAD + MAC && end.is_some_and(|end| Timestamp::now().as_second() < end)
+    };
+    let mut starts = BEGINS.iter().flat_map(|begin| text.match_indices(begin));
+    starts.any(|(at, _)| text.get(at..at + LENGTH).is_some_and(is_token))
+}
+
 /// What a token is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -86,10 +103,11 @@ impl Signer {
         Ok(Token { text: URL_SAFE_NO_PAD.encode(bytes), expires_at })
     }
 
-    /// Whether this is an access token for that port.
+    /// Until when this access token lets its holder look at that port; nothing where it does not.
     #[must_use]
-    pub fn admits(&self, port: &Port, text: &str) -> bool {
-        self.read(port, Kind::Access, text).is_some()
+    pub fn admits(&self, port: &Port, text: &str) -> Option<Timestamp> {
+        let (end, _) = self.read(port, Kind::Access, text)?;
+        Timestamp::from_second(end).ok()
     }
 
     /// Whether this is a link token for that port of that account which was not used before; from
@@ -153,9 +171,11 @@ mod tests {
         let signer = Signer::new(Some([1; 32]));
         let port = port();
         let token = signer.sign(&port, Kind::Access, HOUR).expect("a token").text;
-        assert!(signer.admits(&port, &token));
+        let until = signer.sign(&port, Kind::Access, HOUR).expect("a token");
+        assert_eq!(signer.admits(&port, &until.text), Some(until.expires_at));
+        assert!(signer.admits(&port, &token).is_some());
         // How it is exposed is no matter.
-        assert!(signer.admits(&Port { public: true, ..port.clone() }, &token));
+        assert!(signer.admits(&Port { public: true, ..port.clone() }, &token).is_some());
         let other = SandboxId::random().expect("random bytes");
         let later = Timestamp::from_second(1_800_000_001).expect("a time");
         for wrong in [
@@ -163,18 +183,36 @@ mod tests {
             Port { sandbox_id: other, ..port.clone() },
             Port { created_at: later, ..port.clone() },
         ] {
-            assert!(!signer.admits(&wrong, &token), "{wrong:?}");
+            assert!(signer.admits(&wrong, &token).is_none(), "{wrong:?}");
         }
-        assert!(!Signer::new(Some([2; 32])).admits(&port, &token));
+        assert!(Signer::new(Some([2; 32])).admits(&port, &token).is_none());
         assert!(!signer.opens(&port, account(), &token), "no link");
         for wrong in ["", "x", &token[1..], &token[..token.len() - 4], &format!("{token}AAAA")] {
-            assert!(!signer.admits(&port, wrong), "{wrong}");
+            assert!(signer.admits(&port, wrong).is_none(), "{wrong}");
         }
         for at in 0..token.len() {
             let mut changed = token.clone().into_bytes();
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(changed).expect("ASCII");
-            assert!(!signer.admits(&port, &changed), "{at}");
+            assert!(signer.admits(&port, &changed).is_none(), "{at}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_known_by_their_form_wherever_they_are() {
+        let (signer, port) = (Signer::new(Some([1; 32])), port());
+        for kind in [Kind::Link, Kind::Access] {
+            let token = signer.sign(&port, kind, HOUR).expect("a token").text;
+            assert_eq!(token.len(), LENGTH);
+            for text in [token.clone(), format!("a=1&é={token}&b"), format!("AQAAAA{token}")] {
+                assert!(holds_token(&text), "{text}");
+            }
+            assert!(!holds_token(&token[..LENGTH - 1]) && !holds_token(&token[1..]));
+            let over = signer.sign(&port, kind, Duration::ZERO).expect("a token").text;
+            assert!(!holds_token(&over), "it is worth nothing any more");
+        }
+        for other in ["", "AQAAAA", &"A".repeat(56), &"x".repeat(200), &"AQAAAA".repeat(20)] {
+            assert!(!holds_token(other), "{other}");
         }
     }
 
@@ -182,9 +220,9 @@ mod tests {
     fn a_token_ends_and_a_link_works_once() {
         let (signer, port) = (Signer::new(Some([1; 32])), port());
         let over = signer.sign(&port, Kind::Access, Duration::ZERO).expect("a token");
-        assert!(!signer.admits(&port, &over.text));
+        assert!(signer.admits(&port, &over.text).is_none());
         let link = signer.sign(&port, Kind::Link, HOUR).expect("a token").text;
-        assert!(!signer.admits(&port, &link), "no access");
+        assert!(signer.admits(&port, &link).is_none(), "no access");
         let account = account();
         assert!(signer.opens(&port, account, &link));
         assert!(!signer.opens(&port, account, &link));

@@ -77,7 +77,7 @@ impl Previews {
         body: Incoming,
         protocol: HeaderValue,
     ) -> Response {
-        let Passed { preview, place, form } = passed;
+        let Passed { preview, place, form, until } = passed;
         let is_second = head.version == Version::HTTP_2;
         let mut request = Request::from_parts(head, body);
         let side = hyper::upgrade::on(&mut request);
@@ -100,10 +100,10 @@ impl Previews {
                 Err(_) => Err(form.broken(number)),
             }
         };
+        let until_end = |last| relay::end(preview.clone(), until, self.stage.subscribe(), last);
         let answered = tokio::select! {
             biased;
-            ended = preview.over() => return form.gone(ended.map(|ended| ended.reason)),
-            () = self.stage_is(Stage::Refusing) => return form.going_down(),
+            why = until_end(Stage::Refusing) => return form.ended(why),
             () = tokio::time::sleep(self.limits().answer) => return form.slow(number),
             answered = asking => answered,
         };
@@ -112,7 +112,8 @@ impl Previews {
             Err(shown) => return shown,
         };
         if answered.0.status() != StatusCode::SWITCHING_PROTOCOLS {
-            let end = relay::end(preview.clone(), self.stage.subscribe(), Stage::Finishing);
+            let end = self.end_for(&preview, until, &answered);
+            let end = end.unwrap_or_else(|| until_end(Stage::Finishing));
             return self.answer(preview, place, answered, false, end);
         }
         let (mut answer, lent) = answered;
@@ -120,7 +121,7 @@ impl Previews {
             return form.broken(number);
         }
         let program = hyper::upgrade::on(&mut answer);
-        let end = relay::end(preview.clone(), self.stage.subscribe(), Stage::Refusing);
+        let end = until_end(Stage::Refusing);
         let idle = self.limits().idle;
         tokio::spawn(async move {
             // The connection is taken over by what moves its bytes, and may not end before.

@@ -10,7 +10,7 @@ use super::failure::Failure;
 use super::input::{Json, NoQuery, Nothing, Object};
 use super::output::Answer;
 use super::policy::{Policy, PolicyShown};
-use super::text::time_schema;
+use super::text::{maybe_time_schema, time_schema};
 use crate::show::time;
 
 const PATH: &str = "/v1/sandboxes/{sandbox_id}/network";
@@ -39,27 +39,35 @@ pub struct Network {
     pub bytes_out: u64,
     /// Bytes that it was sent.
     pub bytes_in: u64,
-    /// Connections that it made since the service has it, refused ones too.
+    /// Connections that it made since it was made, refused ones too.
     pub connections: u64,
     /// Those that are open.
     pub connections_open: u64,
-    /// Connections and names that were refused.
+    /// Connections and names that were refused since it was made.
     pub denied: u64,
-    /// Those of them that came too fast to be among the denials.
+    /// Those since `denials_since` that came too fast to be among the denials.
     pub denied_unlogged: u64,
-    /// Names that it asked for.
+    /// Names that it asked for since it was made.
     pub dns_queries: u64,
-    /// What was refused: the newest hundred, newest last.
-    pub denials: Vec<Refused>,
+    /// What was refused since `denials_since`: the newest hundred, newest last. Null for a
+    /// sandbox that is over, of which they are not kept.
+    pub denials: Option<Vec<Refused>>,
+    /// Since when the service notes what is refused: its start, or that of the sandbox. Null where
+    /// it does not.
+    #[schemars(schema_with = "maybe_time_schema")]
+    pub denials_since: Option<String>,
 }
 
 /// Something that was refused.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "NetworkDenial")]
 pub struct Refused {
-    /// When.
+    /// When; of several alike, the last one.
     #[schemars(schema_with = "time_schema")]
     pub at: String,
+    /// How many alike came one after the other.
+    #[schemars(extend("minimum" = 1))]
+    pub times: u64,
     /// The name that was asked for, where one is known.
     pub name: Option<String>,
     /// The address, where it is about one.
@@ -77,6 +85,7 @@ impl From<Denial> for Refused {
     fn from(denial: Denial) -> Self {
         Self {
             at: time(denial.at),
+            times: denial.times,
             name: denial.name,
             address: denial.address.map(|address| address.to_string()),
             port: denial.port,
@@ -89,9 +98,12 @@ impl From<Denial> for Refused {
 impl From<NetworkView> for Network {
     fn from(view: NetworkView) -> Self {
         let counters = view.state.as_ref().map(|state| state.counters).unwrap_or_default();
-        let (ceiling, attached, denials) = match view.state {
-            Some(state) => (state.ceiling, state.attached, state.denials),
-            None => (None, false, Vec::new()),
+        let (ceiling, attached, denials, since) = match view.state {
+            Some(state) => {
+                let denials = state.denials.into_iter().map(Refused::from).collect();
+                (state.ceiling, state.attached, Some(denials), state.denials_since)
+            }
+            None => (None, false, None, None),
         };
         Self {
             network: view.policy.into(),
@@ -99,12 +111,13 @@ impl From<NetworkView> for Network {
             attached,
             bytes_out: view.traffic.bytes_out,
             bytes_in: view.traffic.bytes_in,
-            connections: counters.connections_total,
+            connections: view.traffic.connections,
             connections_open: counters.connections_open,
-            denied: counters.denied_total,
+            denied: view.traffic.denied,
             denied_unlogged: counters.denied_unlogged,
-            dns_queries: counters.dns_queries,
-            denials: denials.into_iter().map(Refused::from).collect(),
+            dns_queries: view.traffic.dns_queries,
+            denials,
+            denials_since: since.map(time),
         }
     }
 }

@@ -2,13 +2,14 @@
 //! by REST is told the route.
 
 /// An operation and its route.
-const ROUTES: [(&str, &str); 23] = [
+const ROUTES: [(&str, &str); 24] = [
     ("create_sandbox", "`POST /v1/sandboxes`"),
     ("list_sandboxes", "`GET /v1/sandboxes`"),
     ("get_sandbox", "`GET /v1/sandboxes/{sandbox_id}`"),
     ("extend_sandbox", "`POST /v1/sandboxes/{sandbox_id}/extend`"),
     ("pause_sandbox", "`POST /v1/sandboxes/{sandbox_id}/pause`"),
     ("resume_sandbox", "`POST /v1/sandboxes/{sandbox_id}/resume`"),
+    ("set_network", "`PUT …/network`"),
     ("destroy_sandbox", "`DELETE /v1/sandboxes/{sandbox_id}`"),
     ("run_command", "`POST …/exec`"),
     ("run_code", "`POST …/run-code`"),

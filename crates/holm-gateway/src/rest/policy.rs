@@ -11,8 +11,12 @@ use serde_json::{Map, Value, json};
 /// Most characters of a rule, and most rules of a list.
 const RULE: usize = 280;
 const RULES: usize = 256;
+/// Most characters of a policy as a text.
+const TEXT: usize = RULES * (RULE + 2);
+/// What a policy as a text looks like.
+const SHORT: &str = "^(none|open|allow(:[^;]*)?)(;deny:[^;]*)*$";
 
-/// A network policy in a request: a word, or an object with lists.
+/// A network policy in a request: a word, an object with lists, or the same as a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy(pub EgressPolicy);
 
@@ -26,10 +30,11 @@ impl<'de> Deserialize<'de> for Policy {
 
 /// Refuses forms that are read elsewhere, but that this interface does not describe.
 fn strict(value: &Value) -> Result<(), &'static str> {
-    const FORM: &str = "must be \"none\", \"open\", or an object with `mode` and the lists \
-        `allow` and `deny`";
+    const FORM: &str = "must be \"none\", \"open\", a text such as \"allow:example.com:443\", or an \
+        object with `mode` and the lists `allow` and `deny`";
     match value {
-        Value::String(word) if matches!(word.as_str(), "none" | "open") => Ok(()),
+        Value::String(text) if text.len() > TEXT => Err("is too long for a policy"),
+        Value::String(_) => Ok(()),
         Value::Object(map) => strict_lists(map),
         _ => Err(FORM),
     }
@@ -77,21 +82,30 @@ fn form(mode: &str, lists: &[&str]) -> Value {
     })
 }
 
+/// The forms of a policy, of which `text` is the one that is no object.
+fn schema(text: &Value) -> Schema {
+    json_schema!({
+        "description": "What a sandbox may reach: nothing, public addresses, or what is \
+            listed. 256 rules at most, both lists together. This host, private and other \
+            special addresses are refused always.",
+        "oneOf": [
+            text,
+            form("none", &[]), form("open", &["deny"]), form("allow", &["allow", "deny"]),
+        ],
+    })
+}
+
 impl JsonSchema for Policy {
     fn schema_name() -> Cow<'static, str> {
         "NetworkPolicy".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "What a sandbox may reach: nothing, public addresses, or what is \
-                listed. 256 rules at most, both lists together. This host, private and other \
-                special addresses are refused always.",
-            "oneOf": [
-                {"type": "string", "enum": ["none", "open"]},
-                form("none", &[]), form("open", &["deny"]), form("allow", &["allow", "deny"]),
-            ],
-        })
+        schema(&json!({
+            "type": "string", "pattern": SHORT, "maxLength": TEXT,
+            "description": "`none`, `open`, or with lists as a text: \
+                `allow:api.example.com:443,*.example.org;deny:bad.example.org`.",
+        }))
     }
 }
 
@@ -111,8 +125,8 @@ impl JsonSchema for PolicyShown {
         "NetworkPolicyShown".into()
     }
 
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        Policy::json_schema(generator)
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schema(&json!({"type": "string", "enum": ["none", "open"]}))
     }
 }
 
@@ -138,8 +152,13 @@ mod tests {
         check(json!({"mode": "none"}), Ok("none"));
         check(json!({"mode": "open", "deny": ["*.example.com"]}), Ok("open;deny:*.example.com"));
         check(json!({"mode": "allow", "allow": ["a.example:443"]}), Ok("allow:a.example:443"));
-        check(json!("allow"), Err("must be"));
-        check(json!("allow:a.example"), Err("must be"));
+        check(json!("allow:a.example:443"), Ok("allow:a.example:443"));
+        check(json!("open;deny:*.example.com"), Ok("open;deny:*.example.com"));
+        check(json!("closed"), Err("closed"));
+        check(json!("none;deny:a.example"), Err("deny"));
+        check(json!("allow:a b"), Err("a b"));
+        check(json!(format!("allow:{}", ",".repeat(TEXT))), Err("too long"));
+        check(json!(7), Err("must be"));
         check(json!(["open"]), Err("must be"));
         check(json!({}), Err("`mode`"));
         check(json!({"mode": 1}), Err("`mode`"));

@@ -137,6 +137,8 @@ pub struct Usage {
     pub bytes_out: u64,
     /// Bytes that they were sent.
     pub bytes_in: u64,
+    /// Connections that they made, refused ones too.
+    pub connections: u64,
     /// The newest ones.
     pub recent: Vec<UsageRow>,
 }
@@ -166,6 +168,8 @@ pub struct UsageRow {
     pub bytes_out: u64,
     /// Bytes that it was sent.
     pub bytes_in: u64,
+    /// Connections that it made, refused ones too.
+    pub connections: u64,
     /// Why it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "reason_schema")]
@@ -210,6 +214,7 @@ async fn usage(call: Call<Fixed, NoQuery, Nothing>) -> Result<Answer<Usage>, Fai
         cost: units(row.cost),
         bytes_out: row.traffic.bytes_out,
         bytes_in: row.traffic.bytes_in,
+        connections: row.traffic.connections,
         ended_reason: row.ended.map(|ended| ended.reason.as_str()),
     });
     Ok(Answer(Usage {
@@ -222,6 +227,7 @@ async fn usage(call: Call<Fixed, NoQuery, Nothing>) -> Result<Answer<Usage>, Fai
         currency: report.currency,
         bytes_out: report.traffic.bytes_out,
         bytes_in: report.traffic.bytes_in,
+        connections: report.traffic.connections,
         recent: recent.collect(),
     }))
 }

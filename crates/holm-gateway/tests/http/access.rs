@@ -203,6 +203,7 @@ fn case_69_sandboxes_of_others_look_like_none() {
             ("list_files", json!({})),
             ("get_sandbox", json!({})),
             ("extend_sandbox", json!({})),
+            ("set_network", json!({"network": "none"})),
             ("destroy_sandbox", json!({})),
         ] {
             let on = async |id: &str| {
@@ -261,7 +262,7 @@ fn without_a_key_one_can_look_around_and_takes_no_session() {
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         assert_eq!(site.post(&[], initialized).await.status, 202);
         let listed = site.post(&[], request(2, "tools/list", json!({}))).await.json();
-        assert_eq!(listed["result"]["tools"].as_array().expect("tools").len(), 23);
+        assert_eq!(listed["result"]["tools"].as_array().expect("tools").len(), 24);
         let info = site.post(&[], call(3, "get_service_info", json!({}))).await.json();
         assert_matches(&info, json!({"id": 3, "result": {"isError": false}}));
         let (headers, body) = modern(4, "server/discover", json!({}));

@@ -35,7 +35,7 @@ fn discovery_and_lists() {
             }),
         );
         let listed = ask(&site, "tools/list", json!({})).await.json();
-        assert_eq!(listed["result"]["tools"].as_array().expect("tools").len(), 23);
+        assert_eq!(listed["result"]["tools"].as_array().expect("tools").len(), 24);
         assert_eq!(listed["result"]["resultType"], "complete");
     });
 }
@@ -106,6 +106,7 @@ fn sandboxes_are_named_in_every_call_and_outlive_it() {
             ("list_files", json!({})),
             ("get_sandbox", json!({})),
             ("extend_sandbox", json!({"additional_minutes": 5})),
+            ("set_network", json!({"network": "none"})),
             ("destroy_sandbox", json!({})),
         ] {
             let refused = tool(&site, name, arguments).await;

@@ -169,8 +169,7 @@ impl Table {
         let before = record.traffic;
         record.traffic = before.at_least(traffic);
         let totals = self.totals.entry(record.account_id).or_default();
-        totals.traffic.bytes_out += record.traffic.bytes_out - before.bytes_out;
-        totals.traffic.bytes_in += record.traffic.bytes_in - before.bytes_in;
+        totals.traffic = totals.traffic.plus(record.traffic.beyond(before));
         Ok(())
     }
 

@@ -17,7 +17,8 @@ macro_rules! select {
             "SELECT id, account_id, node_id, key_id, session, name, template, size, vcpus, \
              memory_mb, disk_mb, disk_inodes, max_processes, vcpus_asked, metadata, lifetime, \
              price_per_second, state, created_at, ready_at, expires_at, ended_reason, ended_at, \
-             metered_until, network, secrets, bytes_out, bytes_in, adoption, version, \
+             metered_until, network, secrets, bytes_out, bytes_in, connections, denied, \
+             dns_queries, adoption, version, \
              paused_price, auto_pause, auto_resume, turned_at, paused_seconds \
              FROM sandboxes ",
             $rest
@@ -54,7 +55,7 @@ pub(super) fn read(row: &mut Reader) -> Result<Record, StoreError> {
         metered_until: row.time_or()?,
         network: row.json()?,
         secrets: row.json()?,
-        traffic: Traffic { bytes_out: row.number()?, bytes_in: row.number()? },
+        traffic: read_traffic(row)?,
         adoption: row.json_or()?,
         version: row.int()?,
         pause: Pause::default(),
@@ -67,6 +68,16 @@ pub(super) fn read(row: &mut Reader) -> Result<Record, StoreError> {
         charged_seconds: row.int()?,
     };
     Ok(record)
+}
+
+fn read_traffic(row: &mut Reader) -> Result<Traffic, StoreError> {
+    Ok(Traffic {
+        bytes_out: row.number()?,
+        bytes_in: row.number()?,
+        connections: row.number()?,
+        denied: row.number()?,
+        dns_queries: row.number()?,
+    })
 }
 
 fn read_ended(row: &mut Reader) -> Result<Option<Ended>, StoreError> {
@@ -165,8 +176,13 @@ pub(super) async fn traffic(
 ) -> Result<(), StoreError> {
     const UPDATE: &str = "UPDATE sandboxes SET
          bytes_out = CASE WHEN bytes_out < ?2 THEN ?2 ELSE bytes_out END,
-         bytes_in = CASE WHEN bytes_in < ?3 THEN ?3 ELSE bytes_in END WHERE id = ?1";
-    match tx.execute(UPDATE, args![id, traffic.bytes_out, traffic.bytes_in]).await? {
+         bytes_in = CASE WHEN bytes_in < ?3 THEN ?3 ELSE bytes_in END,
+         connections = CASE WHEN connections < ?4 THEN ?4 ELSE connections END,
+         denied = CASE WHEN denied < ?5 THEN ?5 ELSE denied END,
+         dns_queries = CASE WHEN dns_queries < ?6 THEN ?6 ELSE dns_queries END WHERE id = ?1";
+    let Traffic { bytes_out, bytes_in, connections, denied, dns_queries } = traffic;
+    let values = args![id, bytes_out, bytes_in, connections, denied, dns_queries];
+    match tx.execute(UPDATE, values).await? {
         0 => Err(StoreError::unknown("sandbox", &id)),
         _ => Ok(()),
     }
@@ -221,7 +237,9 @@ pub(super) async fn totals(tx: &mut dyn Tx, owner: Owner) -> Result<Totals, Stor
          CAST(COALESCE(SUM(
              ((metered_until - ready_at) / 1000000 - paused_seconds) * price_per_second
              + paused_seconds * paused_price), 0) AS BIGINT),
-         CAST(COALESCE(SUM(bytes_out), 0) AS BIGINT), CAST(COALESCE(SUM(bytes_in), 0) AS BIGINT)
+         CAST(COALESCE(SUM(bytes_out), 0) AS BIGINT), CAST(COALESCE(SUM(bytes_in), 0) AS BIGINT),
+         CAST(COALESCE(SUM(connections), 0) AS BIGINT), CAST(COALESCE(SUM(denied), 0) AS BIGINT),
+         CAST(COALESCE(SUM(dns_queries), 0) AS BIGINT)
          FROM sandboxes WHERE",
         "AND ready_at IS NOT NULL"
     );
@@ -231,6 +249,6 @@ pub(super) async fn totals(tx: &mut dyn Tx, owner: Owner) -> Result<Totals, Stor
     let sandboxes = row.number()?;
     let ended_seconds = row.duration()?.as_secs_f64();
     let cost = row.int()?;
-    let traffic = Traffic { bytes_out: row.number()?, bytes_in: row.number()? };
+    let traffic = read_traffic(&mut row)?;
     Ok(Totals { sandboxes, ended_seconds, cost, traffic })
 }

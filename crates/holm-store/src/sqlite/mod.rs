@@ -25,6 +25,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "network", sql: include_str!("migrations/0002_network.sql") },
     Migration { name: "ports", sql: include_str!("migrations/0003_ports.sql") },
     Migration { name: "pause", sql: include_str!("migrations/0004_pause.sql") },
+    Migration { name: "traffic", sql: include_str!("migrations/0005_traffic.sql") },
 ];
 
 /// A store in one SQLite file.

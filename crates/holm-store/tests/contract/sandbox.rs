@@ -32,7 +32,7 @@ async fn a_save_writes_what_may_change(bed: &Bed) {
     odd.account_id = account(&**store).await;
     odd.metered_until = None;
     odd.secrets.clear();
-    odd.traffic = Traffic { bytes_out: 9, bytes_in: 9 };
+    odd.traffic = Traffic { bytes_out: 9, denied: 9, ..Traffic::default() };
     let again = store.sandbox_save(odd, vec![]).await.unwrap();
     wanted.version = 3;
     assert_eq!(again, wanted);
@@ -43,7 +43,11 @@ async fn a_save_writes_what_may_change(bed: &Bed) {
 async fn traffic_only_grows(bed: &Bed) {
     let store = &bed.store;
     let place = both(&**store).await;
-    let traffic = |bytes_out, bytes_in| Traffic { bytes_out, bytes_in };
+    // Also connections and what else is counted.
+    let traffic = |bytes_out, bytes_in| {
+        let (connections, denied, dns_queries) = (bytes_out * 2, bytes_in * 3, bytes_out * 5);
+        Traffic { bytes_out, bytes_in, connections, denied, dns_queries }
+    };
     let one = running(&**store, record(place), 0).await;
     let other = running(&**store, record(place), 0).await;
     let mut seen = Vec::new();

@@ -10,6 +10,7 @@ mod common;
 mod allow;
 mod bed;
 mod breakout;
+mod counts;
 mod crash;
 mod flood;
 mod live;

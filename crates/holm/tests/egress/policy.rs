@@ -105,6 +105,14 @@ fn a_policy_holds_from_its_create_and_is_changed_live(home: &Home, bed: &Bed) {
     assert_eq!(cut.json()["stdout"], "ended\n", "{cut:?}");
     assert_eq!(cut.json()["timed_out"], false);
     assert!(!sandbox.gets(SITE));
+    // A text is taken as well, as in a tool.
+    assert_eq!(sandbox.set(json!("allow:site.bed.test;deny:203.0.113.20")).status, 200);
+    let shown = json!({"mode": "allow", "allow": ["site.bed.test"], "deny": ["203.0.113.20"]});
+    assert_eq!(sandbox.network()["network"], shown);
+    let made = Box::new(&serve, &json!({"network": "allow:site.bed.test"}));
+    assert_eq!(made.network()["network"]["allow"], json!(["site.bed.test"]));
+    assert_eq!(made.ask("DELETE", "", &Value::Null).status, 200);
+    assert_eq!(sandbox.set(json!("none")).status, 200);
     // What is no policy changes nothing.
     for wrong in [json!("closed"), json!({"mode": "allow", "allow": ["*"]}), json!(7)] {
         assert_eq!(sandbox.set(wrong).status, 400);
@@ -115,7 +123,7 @@ fn a_policy_holds_from_its_create_and_is_changed_live(home: &Home, bed: &Bed) {
     assert_eq!(sandbox.ask("DELETE", "", &Value::Null).status, 200);
     assert_eq!(sandbox.network()["bytes_in"], before);
     let usage = serve.rest("GET", "/v1/usage", &Value::Null).json();
-    assert_eq!((&usage["bytes_in"], &usage["recent"][0]["bytes_in"]), (&before, &before));
+    assert_eq!((&usage["bytes_in"], &usage["recent"][1]["bytes_in"]), (&before, &before));
     assert_eq!(sandbox.set(json!("open")).status, 410);
     serve.end();
 }
@@ -134,7 +142,19 @@ fn agents_learn_why_over_mcp(home: &Home, bed: &Bed) {
         denial["name"] == "site.bed.test"
             && denial["rule"].as_str().is_some_and(|rule| rule.contains("*.bed.test"))
     }));
-    assert!(seen.ok()["network_hint"].as_str().is_some_and(|hint| hint.contains("create_sandbox")));
+    assert!(seen.ok()["network_hint"].as_str().is_some_and(|hint| hint.contains("set_network")));
+    // It does what the hint says, and the sandbox goes on.
+    let set = |network: Value| {
+        mcp.call("set_network", json!({"sandbox_id": sandbox, "network": network}))
+    };
+    let changed = set(json!("allow:site.bed.test:80"));
+    let allow = json!({"mode": "allow", "allow": ["site.bed.test:80"]});
+    assert_eq!(changed.ok(), &json!({"sandbox_id": sandbox, "network": allow}));
+    assert_eq!(mcp.sh(&sandbox, &format!("curl -sS -o /dev/null {SITE} && echo in")).good(), "in");
+    assert_eq!(set(json!({"mode": "allow", "allow": ["a b"]})).code(), "invalid_argument");
+    assert_eq!(set(Value::Null).code(), "invalid_argument");
+    assert_eq!(set(json!("none")).ok()["network"], "none");
+    assert_ne!(mcp.sh(&sandbox, &format!("curl -sS {SITE}")).exit_code, 0);
     // The short text form is taken as well.
     let other = mcp.create_with(json!({"network": "allow:site.bed.test"}));
     assert_eq!(

@@ -10,7 +10,7 @@ use crate::probe::Inside;
 macro_rules! refused {
     ($($name:ident: [$($probe:literal),* $(,)?];)*) => {
         $(fn $name(home: &Home, bed: &Bed) { all_refused(home, bed, &[$($probe),*]); })*
-        on_beds!(Root, root: $($name),*, case_46_metadata_in_every_spelling);
+        on_beds!(Root, root: an_address_that_comes_while_a_sandbox_runs_is_refused, $($name),*, case_46_metadata_in_every_spelling);
     };
 }
 
@@ -124,5 +124,34 @@ fn case_46_metadata_in_every_spelling(home: &Home, bed: &Bed) {
     assert_eq!(bed.internet.seen.accepted(), 0, "{:?}", bed.internet.seen.connections());
     let sent = bed.sent();
     assert!(sent.iter().all(|flow| [DNS4.into(), DNS6.into()].contains(&flow.to.ip())), "{sent:?}");
+    mcp.end(home);
+}
+
+/// The machine's addresses are those of this moment, not of the start.
+fn an_address_that_comes_while_a_sandbox_runs_is_refused(home: &Home, bed: &Bed) {
+    let mcp = home.mcp();
+    let inside = Inside::new(&mcp, json!("open"));
+    let (both, all) = (["203.0.113.99", "2001:db8:99::1"], |what: &str| {
+        let probes = ["tcp 203.0.113.99 80", "tcp 2001:db8:99::1 80"];
+        inside.check(&probes.map(|probe| (probe, what)));
+    });
+    all("reached");
+    // A server of the host at all of its addresses, which nobody inside may come to.
+    let server = std::net::TcpListener::bind("[::]:0").expect("a server");
+    server.set_nonblocking(true).expect("a listener");
+    let port = server.local_addr().expect("an address").port();
+    let come =
+        "address add 203.0.113.99/32 dev wan\naddress add 2001:db8:99::1/128 dev wan nodad\n";
+    bed.host.ip(come).expect("two more addresses");
+    all("refused");
+    for address in both {
+        inside.check(&[(&format!("tcp {address} {port}"), "refused")]);
+        let denied = inside.denials().pop().expect("a refusal");
+        assert_eq!((&denied["address"], &denied["port"]), (&json!(address), &json!(port)));
+    }
+    let met = server.accept().expect_err("nobody came");
+    assert_eq!(met.kind(), std::io::ErrorKind::WouldBlock);
+    bed.host.ip(&come.replace("add ", "del ").replace(" nodad", "")).expect("they go");
+    all("reached");
     mcp.end(home);
 }

@@ -5,7 +5,7 @@ use crate::common::*;
 use crate::probe::Inside;
 
 on_beds!(Root, root: half_open_connections, a_slow_reader_and_a_slow_server, resets_from_both_sides,
-    ten_thousand_connections, more_connections_than_there_may_be, who_says_nothing_holds_nothing,
+    ten_thousand_connections, more_connections_than_there_may_be, a_thousand_connections_at_once_take_bounded_memory, who_says_nothing_holds_nothing,
     an_address_that_swallows_everything);
 
 /// Open files of a process.
@@ -169,6 +169,31 @@ fn more_connections_than_there_may_be(home: &Home, bed: &Bed) {
     inside.check(&[("tcp 203.0.113.10 80", "reached")]);
     assert!(bed.internet.seen.accepted() >= counts[0]);
     files_are_back(mcp.pid(), before);
+    mcp.end(home);
+}
+
+/// Most that one open connection takes of the service, in KiB.
+const EACH: u64 = 16;
+
+fn a_thousand_connections_at_once_take_bounded_memory(home: &Home, _bed: &Bed) {
+    let mcp = home.mcp();
+    let inside = Inside::new(&mcp, json!("open"));
+    inside.check(&[("tcp 203.0.113.10 80", "reached")]);
+    let held = resident(mcp.pid());
+    // Each has moved bytes both ways, more than the buffers of a relay.
+    let code = "import socket, sys, time\nall = []\nfor n in range(500):\n\
+        \u{20} s = socket.create_connection(('203.0.113.10', 7), 100); all.append(s)\n\
+        \u{20} s.sendall(b'x' * 100000)\n  left = 100000\n  while left: left -= len(s.recv(left))\n\
+        open('held' + sys.argv[1], 'w').close()\ntime.sleep(3600)\n";
+    inside.write("hold.py", code);
+    inside
+        .sh("for n in 1 2; do setsid python3 hold.py $n >>log 2>&1 & done; \
+        while ! [ -e held1 -a -e held2 ]; do sleep 0.05; grep . log && exit 1; done; true")
+        .good();
+    assert_eq!(inside.count("connections_open"), 1000);
+    let grown = resident(mcp.pid()).saturating_sub(held);
+    println!("{grown} KiB for 1,000 connections");
+    assert!(grown < 1000 * EACH, "{grown} KiB for 1,000 connections");
     mcp.end(home);
 }
 

@@ -43,6 +43,7 @@ fn case_80_two_forms_of_errors(home: &Home) {
         ("create_sandbox", json!({"size": "huge"}), "size"),
         ("create_sandbox", json!({"metadata": "x"}), "metadata"),
         ("extend_sandbox", json!({"additional_minutes": "many"}), "additional_minutes"),
+        ("set_network", json!({}), "network"),
         ("get_sandbox", json!({"sandbox_id": 77}), "sandbox_id"),
         ("destroy_sandbox", json!({"sandbox_id": ""}), "sandbox_id"),
     ] {
@@ -152,6 +153,7 @@ fn case_92_every_tool_as_documented(home: &Home) {
         ("delete_snapshot", json!({"name": "kept"})),
         ("pause_sandbox", json!({})),
         ("resume_sandbox", json!({})),
+        ("set_network", json!({"network": "none"})),
         ("get_usage", json!({})),
         ("get_service_info", json!({})),
         ("destroy_sandbox", json!({})),
@@ -188,7 +190,7 @@ fn case_92_every_tool_as_documented(home: &Home) {
             first = id.to_owned();
         }
     }
-    assert_eq!(names.len(), 23, "the alias is not shown: {names:?}");
+    assert_eq!(names.len(), 24, "the alias is not shown: {names:?}");
     let info = mcp.call("get_service_info", json!({}));
     assert_eq!(info.ok()["version"], json!(env!("CARGO_PKG_VERSION")));
     let missing = info.ok()["missing"].as_array().expect("layers").clone();

@@ -11,9 +11,10 @@ use crate::show::time;
 
 /// Refusals that are shown.
 const DENIALS: usize = 20;
-const HINT: &str = "What a rule of this sandbox's own policy refuses can be had by create_sandbox \
-    with another `network`. What the account's limit or the service refuses, or what is refused \
-    always (this host, private and special addresses), cannot: do without it, or ask the user.";
+const HINT: &str = "What a rule of this sandbox's own policy refuses can be had by set_network with \
+    another policy, which counts at once. What the account's limit or the service refuses, or what \
+    is refused always (this host, private and special addresses), cannot: do without it, or ask \
+    the user.";
 
 pub(super) fn tool() -> Tool {
     let number = json!({"type": ["number", "null"]});
@@ -51,10 +52,10 @@ pub(super) fn tool() -> Tool {
         "traffic",
         json!({
             "type": "object",
-            "description": "What has gone through its network.",
+            "description": "What has gone through its network since it was made.",
             "properties": {
                 "bytes_out": number, "bytes_in": number, "connections": number,
-                "connections_open": number, "denied": number,
+                "connections_open": number, "denied": number, "dns_queries": number,
             },
         }),
     ));
@@ -62,7 +63,8 @@ pub(super) fn tool() -> Tool {
         "network_denied",
         json!({
             "type": "array", "items": {"type": "object"},
-            "description": "What it was refused last, newest last, and by which rule.",
+            "description": "What it was refused last, newest last, how many times in a row, and \
+                by which rule.",
         }),
     ));
     output.push(("network_hint", schema::string("What to do about that.")));
@@ -117,15 +119,17 @@ async fn get(mut context: Context) -> Result<Output, ToolError> {
 
 /// More than the policy: what came of it.
 fn show_network(shown: &mut Value, network: &NetworkView) {
-    let Some(state) = &network.state else { return };
-    let counters = &state.counters;
+    let traffic = &network.traffic;
+    let open = network.state.as_ref().map_or(0, |state| state.counters.connections_open);
     shown["traffic"] = json!({
-        "bytes_out": network.traffic.bytes_out,
-        "bytes_in": network.traffic.bytes_in,
-        "connections": counters.connections_total,
-        "connections_open": counters.connections_open,
-        "denied": counters.denied_total,
+        "bytes_out": traffic.bytes_out,
+        "bytes_in": traffic.bytes_in,
+        "connections": traffic.connections,
+        "connections_open": open,
+        "denied": traffic.denied,
+        "dns_queries": traffic.dns_queries,
     });
+    let Some(state) = &network.state else { return };
     if let Some(ceiling) = &state.ceiling {
         shown["network_ceiling"] = ceiling.to_json();
     }
@@ -136,6 +140,7 @@ fn show_network(shown: &mut Value, network: &NetworkView) {
     let denied = newest.map(|denial| {
         json!({
             "at": time(denial.at),
+            "times": denial.times,
             "name": denial.name,
             "address": denial.address.map(|address| address.to_string()),
             "port": denial.port,

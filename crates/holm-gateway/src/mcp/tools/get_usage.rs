@@ -33,6 +33,7 @@ pub(super) fn tool() -> Tool {
                 ("cost_total", money("What all of them cost, up to now.")),
                 ("bytes_out", schema::count("Bytes that they have sent to the world.")),
                 ("bytes_in", schema::count("Bytes that they were sent.")),
+                ("connections", schema::count("Connections that they made, refused ones too.")),
                 ("recent", json!({"type": "array", "items": {"type": "object"}})),
             ],
             &[&["sandboxes_running", "sandboxes_total", "seconds_total", "balance", "recent"]],
@@ -67,6 +68,7 @@ async fn usage(mut context: Context) -> Result<Output, ToolError> {
                 "cost": show::units(row.cost),
                 "bytes_out": row.traffic.bytes_out,
                 "bytes_in": row.traffic.bytes_in,
+                "connections": row.traffic.connections,
                 "ended_reason": row.ended.map(|ended| ended.reason.as_str()),
             })
         })
@@ -81,6 +83,7 @@ async fn usage(mut context: Context) -> Result<Output, ToolError> {
         "cost_total": show::units(report.cost_total),
         "bytes_out": report.traffic.bytes_out,
         "bytes_in": report.traffic.bytes_in,
+        "connections": report.traffic.connections,
         "recent": recent,
     })))
 }

@@ -21,6 +21,7 @@ mod resume_sandbox;
 mod run_code;
 mod run_command;
 mod send_input;
+mod set_network;
 mod shown_command;
 mod snapshot_sandbox;
 mod target;
@@ -51,6 +52,7 @@ pub fn all() -> Vec<Tool> {
         extend_sandbox::tool(),
         pause_sandbox::tool(),
         resume_sandbox::tool(),
+        set_network::tool(),
         destroy_sandbox::tool(),
         snapshot_sandbox::tool(),
         fork_sandbox::tool(),

@@ -59,7 +59,7 @@ fn case_44_no_credential_and_no_hop_reaches_the_program(home: &Home) {
     let shown = bed.expose(&json!({"port": 8080}));
     let (token, key) = (shown.token(), serve.key.clone().expect("a key"));
     let bearer = format!("Bearer {key}");
-    let cookie = format!("theirs=1; holm-preview={token}; also=2");
+    let cookie = format!("theirs=1; holm-preview={token}; mine={token}; also=2");
     let seen = shown.seen(
         "/headers?a=b",
         &[
@@ -67,6 +67,7 @@ fn case_44_no_credential_and_no_hop_reaches_the_program(home: &Home) {
             ("authorization", &bearer),
             ("x-api-key", &key),
             ("x-any-name", &key),
+            ("x-other-name", token),
             ("cookie", &cookie),
             ("connection", "X-Foo"),
             ("x-foo", "1"),
@@ -99,6 +100,24 @@ fn case_44_no_credential_and_no_hop_reaches_the_program(home: &Home) {
     // A key in the address goes nowhere.
     let refused = shown.ask("GET", &format!("/?k={key}"), &own[..1]);
     assert_eq!(refused.status, 400, "{refused:?}");
+    // Nor does a token for previews, under whichever name and for whichever port; what an application
+    // has itself goes on.
+    let other = bed.expose(&json!({"port": 8081}));
+    let link = other.link();
+    let of_link = link.split('=').nth(1).expect("a token");
+    let escaped = token.replace('A', "%41");
+    for query in [
+        format!("token={token}"),
+        format!("a=1&x={}&b", other.token()),
+        format!("holm%5Ftoken={token}"),
+        format!("next=%2F%3Fholm_token%3D{of_link}"),
+        format!("holm_token=x&y={escaped}"),
+    ] {
+        let refused = shown.ask("GET", &format!("/headers?{query}"), &own[..1]);
+        assert_eq!(refused.status, 400, "{query}: {refused:?}");
+    }
+    let passed = shown.ask("GET", "/headers?token=AQAAAA&t=QUJD", &own[..1]);
+    assert_eq!(passed.json()["line"][1], "/headers?token=AQAAAA&t=QUJD");
     assert!(!serve.stderr().contains(token), "the log has no token");
     serve.end();
 }

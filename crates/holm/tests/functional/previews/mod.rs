@@ -9,6 +9,7 @@ mod life;
 mod pauses;
 mod proxy;
 mod remote;
+mod second;
 mod secure;
 mod websocket;
 

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::Bed;
-use crate::common::{Home, Value, as_root, as_rootless, finish, json, until, wait};
+use crate::common::{Home, Serve, Value, as_root, as_rootless, finish, json, until, wait};
 
 as_root!(
     case_43_http_2_and_1_side_by_side_with_tls,
@@ -49,7 +49,17 @@ fn curl(arguments: &[&str]) -> (u16, String, String) {
     (status.parse().expect("a status"), version.to_owned(), body.to_owned())
 }
 
-fn case_43_http_2_and_1_side_by_side_with_tls(home: &Home) {
+/// A service with TLS, and a public preview of the program.
+pub(super) struct Secure {
+    pub serve: Serve,
+    /// Its certificate's file.
+    pub ca: PathBuf,
+    /// The address of the preview, and the host in it.
+    pub url: String,
+    pub host: String,
+}
+
+pub(super) fn secure(home: &Home) -> Secure {
     let (certificate_file, key_file) = certificate(home, "first");
     let text = format!(
         "[server.tls]\ncertificate = '{}'\nkey = '{}'\n[previews]\ndomain = 'preview.test'\n",
@@ -58,8 +68,7 @@ fn case_43_http_2_and_1_side_by_side_with_tls(home: &Home) {
     );
     std::fs::write(home.data().join("config.toml"), text).expect("written");
     let serve = home.serve(&[], &[]);
-    let port = serve.address.port();
-    let api = format!("https://localhost:{port}");
+    let api = format!("https://localhost:{}", serve.address.port());
     let ca = certificate_file.to_str().expect("text");
     let key = format!("x-api-key: {}", serve.key.as_deref().expect("a key"));
     let rest = |method: &str, path: &str, body: &Value| -> Value {
@@ -82,7 +91,18 @@ fn case_43_http_2_and_1_side_by_side_with_tls(home: &Home) {
     let exposed = rest("POST", &format!("{path}/ports"), &json!({"port": 8080, "public": true}));
     let url = exposed["url"].as_str().expect("a URL").to_owned();
     assert!(url.starts_with("https://"), "{url}");
-    let host = url.trim_start_matches("https://").trim_end_matches('/');
+    let host = url.trim_start_matches("https://").trim_end_matches('/').to_owned();
+    let resolve = format!("{host}:127.0.0.1");
+    until("it serves", || {
+        let x = format!("{url}x");
+        (curl(&["--cacert", ca, "--resolve", &resolve, &x]).0 == 200).then_some(())
+    });
+    Secure { serve, ca: certificate_file, url, host }
+}
+
+fn case_43_http_2_and_1_side_by_side_with_tls(home: &Home) {
+    let Secure { serve, ca, url, host } = secure(home);
+    let (host, ca, port) = (&*host, ca.to_str().expect("text"), serve.address.port());
     let resolve = format!("{host}:127.0.0.1");
     let get = |more: &[&str], path: &str| {
         let url = format!("{url}{path}");
@@ -90,7 +110,6 @@ fn case_43_http_2_and_1_side_by_side_with_tls(home: &Home) {
         arguments.extend(more);
         curl(&arguments)
     };
-    until("it serves", || (get(&[], "x").0 == 200).then_some(()));
     assert_eq!(get(&[], "x"), (200, "2".into(), "hello GET /x".into()));
     assert_eq!(get(&["--http1.1"], "x"), (200, "1.1".into(), "hello GET /x".into()));
     let seen = get(&["-H", "cookie: a=1", "-H", "te: trailers"], "headers").2;

@@ -81,6 +81,7 @@ fn tools(client: &Client, session: &str, id: &str) -> Vec<(String, Answer)> {
         ("fork_sandbox", json!({})),
         ("pause_sandbox", json!({})),
         ("resume_sandbox", json!({})),
+        ("set_network", json!({"network": "none"})),
         ("destroy_sandbox", json!({})),
         ("kill_sandbox", json!({})),
     ] {
