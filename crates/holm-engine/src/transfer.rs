@@ -131,7 +131,7 @@ impl Engine {
     ) -> Result<Download, Error> {
         check_path("path", path)?;
         let user = user(user_name)?;
-        let sandbox = self.usable(id).await?;
+        let sandbox = self.in_use(id).await?;
         let guest = sandbox.guest()?.clone();
         let body = self.file_call(&sandbox, path, guest.read_tree(path, user)).await?;
         let (engine, path) = (self.clone(), path.to_owned());
@@ -154,7 +154,7 @@ impl Engine {
         check_path("path", path)?;
         let user = user(user_name)?;
         self.check_upload(path, announced.unwrap_or(0))?;
-        let sandbox = self.usable(id).await?;
+        let sandbox = self.in_use(id).await?;
         let guest = sandbox.guest()?.clone();
         let begin = async { guest.write_tree(path, user) };
         let sent = Sent::Tree(self.file_call(&sandbox, path, begin).await?);
