@@ -16,6 +16,7 @@ mod caller;
 mod capture;
 mod code;
 mod command;
+mod context;
 mod counts;
 mod create;
 mod direct;
@@ -34,6 +35,7 @@ mod health;
 mod id;
 mod idempotency;
 mod info;
+mod kernel;
 mod key;
 mod key_end;
 mod language;
@@ -103,8 +105,8 @@ pub use template::{
 pub use text::whole_text;
 pub use transfer::{Download, Upload};
 pub use view::{
-    Background, BackgroundCommand, BackgroundState, CodeResult, Command, CommandResult,
-    CreateSandbox, Destroyed, FileContent, FileEntry, FileList, FileWritten, GetCommand, Limits,
+    Background, BackgroundCommand, BackgroundState, CodeContext, CodeError, CodeOutput,
+    CodeOutputKind, CodeResult, Command, CommandResult, ContextState, CreateContext, CreateSandbox, Destroyed, FileContent, FileEntry, FileList, FileWritten, GetCommand, KernelResult, Limits,
     ListSandboxes, NetworkState, NetworkView, Output, OutputPart, RunCode, RunCommand, SandboxView,
     ServiceInfo, UsageNow, UsageReport, UsageRow,
 };

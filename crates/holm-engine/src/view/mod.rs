@@ -3,11 +3,15 @@
 mod background;
 mod command;
 mod file;
+mod kernel;
 mod sandbox;
 mod service;
 
 pub use background::{Background, BackgroundCommand, BackgroundState, GetCommand, OutputPart};
 pub use command::{CodeResult, Command, CommandResult, Output, RunCode, RunCommand};
+pub use kernel::{
+    CodeContext, CodeError, CodeOutput, CodeOutputKind, ContextState, CreateContext, KernelResult,
+};
 pub use file::{FileContent, FileEntry, FileList, FileWritten};
 pub use sandbox::{
     CreateSandbox, Destroyed, ListSandboxes, NetworkState, NetworkView, SandboxView, UsageNow,

@@ -13,7 +13,7 @@ use super::endpoint::{Asked, Endpoint, Surroundings};
 use super::failure::Failure;
 use super::over::Over;
 use super::{
-    accounts, audit, commands, exec, files, keys, network, openapi, ports, raw, sandboxes, secrets,
+    accounts, audit, code, commands, contexts, exec, files, keys, network, openapi, ports, raw, sandboxes, secrets,
     service, templates, tunnel,
 };
 use crate::http::access::Refused;
@@ -71,6 +71,8 @@ pub fn endpoints() -> Vec<Endpoint> {
     let resources = [
         sandboxes::endpoints(),
         exec::endpoints(),
+        code::endpoints(),
+        contexts::endpoints(),
         commands::endpoints(),
         files::endpoints(),
         raw::endpoints(),

@@ -20,7 +20,9 @@
 
 pub mod accounts;
 pub mod audit;
+pub mod code;
 pub mod commands;
+pub mod contexts;
 pub mod endpoint;
 pub mod events;
 pub mod exec;

@@ -6,6 +6,7 @@
 mod calls;
 mod error;
 mod files;
+mod kernel;
 mod pool;
 mod stream;
 mod tunnel;
@@ -13,6 +14,7 @@ mod upload;
 
 pub use error::ClientError;
 pub use files::FileBody;
+pub use kernel::KernelAnswer;
 pub use pool::{CallLimits, GuestClient};
 pub use stream::EventStream;
 pub use tunnel::Tunnel;
