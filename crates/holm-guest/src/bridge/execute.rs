@@ -121,9 +121,19 @@ impl Course {
         match &*heard.kind {
             // Also what threads write that code before this has left.
             "stream" => {
-                let stream: message::Stream = heard.content();
+                let (stream, tail) = match heard.dropped {
+                    0 => (heard.content::<message::Stream>(), None),
+                    dropped => {
+                        let (stream, tail) = heard.ends();
+                        (stream, Some((dropped, tail)))
+                    }
+                };
                 let kind = if stream.name == "stderr" { Kind::Stderr } else { Kind::Stdout };
                 self.outputs.write(kind, &stream.text);
+                if let Some((dropped, tail)) = tail {
+                    self.outputs.skip(kind, dropped);
+                    self.outputs.write(kind, &tail);
+                }
             }
             _ if !is_ours => {}
             "status" => {

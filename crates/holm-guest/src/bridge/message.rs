@@ -66,8 +66,10 @@ pub struct Heard {
     pub kind: String,
     /// To which message it belongs.
     pub parent: String,
-    /// JSON; empty where it was too long.
+    /// JSON; only its beginning where it was too long.
     pub content: Vec<u8>,
+    /// The end of what was too long.
+    pub tail: Vec<u8>,
     /// Bytes that were dropped because it was too long.
     pub dropped: u64,
 }
@@ -81,12 +83,12 @@ struct Header {
 
 /// Reads a message; `None` where it is none.
 pub fn read(message: Message) -> Option<Heard> {
-    let Message { mut frames, dropped } = message;
+    let Message { mut frames, tail, dropped } = message;
     let at = frames.iter().position(|frame| frame == DELIMITER)?;
     let header: Header = serde_json::from_slice(frames.get(at + 2)?).ok()?;
     let parent: Header = serde_json::from_slice(frames.get(at + 3)?).unwrap_or_default();
     let content = std::mem::take(frames.get_mut(at + 5)?);
-    Some(Heard { kind: header.msg_type, parent: parent.msg_id, content, dropped })
+    Some(Heard { kind: header.msg_type, parent: parent.msg_id, content, tail, dropped })
 }
 
 /// Content of `status`.
@@ -160,6 +162,25 @@ impl Heard {
     pub fn content<T: for<'a> Deserialize<'a> + Default>(&self) -> T {
         serde_json::from_slice(&self.content).unwrap_or_default()
     }
+
+    /// Beginning and end of a stream's text that was too long for one message.
+    pub fn ends(&self) -> (Stream, String) {
+        let head = String::from_utf8_lossy(&self.content);
+        // It may break off in the middle of a character or an escape.
+        let head = (0..12).find_map(|less| {
+            let end = head.len().checked_sub(less)?;
+            serde_json::from_str(&format!("{}\"}}", head.get(..end)?)).ok()
+        });
+        let tail = String::from_utf8_lossy(&self.tail);
+        // From the beginning of a line on, where one is near; no escape is cut there.
+        let near = tail.char_indices().nth(4096).map_or(tail.len(), |(at, _)| at);
+        let line = tail[..near].find("\\n").map(|at| at + 2);
+        let tail = line.into_iter().chain(0..12).find_map(|from| {
+            let rest = tail.get(from..)?;
+            serde_json::from_str::<Stream>(&format!("{{\"text\":\"{rest}")).ok()
+        });
+        (head.unwrap_or_default(), tail.unwrap_or_default().text)
+    }
 }
 
 #[cfg(test)]
@@ -170,7 +191,7 @@ mod tests {
     fn what_is_no_message_is_passed_over() {
         let check = |frames: &[&str], want: Option<(&str, &str, &str)>| {
             let frames = frames.iter().map(|text| text.as_bytes().to_vec()).collect();
-            let got = read(Message { frames, dropped: 0 });
+            let got = read(Message { frames, ..Message::default() });
             let got = got.map(|heard| {
                 (heard.kind, heard.parent, String::from_utf8(heard.content).unwrap())
             });
@@ -189,11 +210,30 @@ mod tests {
     }
 
     #[test]
+    fn of_a_long_stream_there_are_the_ends() {
+        let check = |head: &str, tail: &str, want: (&str, &str, &str)| {
+            let heard = Heard {
+                kind: "stream".to_owned(),
+                parent: String::new(),
+                content: head.as_bytes().to_vec(),
+                tail: tail.as_bytes().to_vec(),
+                dropped: 5,
+            };
+            let (stream, tail) = heard.ends();
+            assert_eq!((&*stream.name, &*stream.text, &*tail), want);
+        };
+        let head = r#"{"name": "stderr", "text": "a\nb"#;
+        check(head, r#"ab\nc\n"}"#, ("stderr", "a\nb", "c\n"));
+        check(&format!("{head}\\u00"), r#"d"}"#, ("stderr", "a\nb", "d"));
+        check("garbage", "garbage", ("", "", ""));
+    }
+
+    #[test]
     fn a_request_is_what_kernels_read() {
         let mut session = Session::new();
         let request = session.request("kernel_info_request", &json!({"a": 1}));
         let frames = request.frames().map(<[u8]>::to_vec);
-        let heard = read(Message { frames: frames.into(), dropped: 0 }).unwrap();
+        let heard = read(Message { frames: frames.into(), ..Message::default() }).unwrap();
         assert_eq!((&*heard.kind, &*heard.content), ("kernel_info_request", &b"{\"a\":1}"[..]));
         assert_ne!(request.id, session.request("x", &json!({})).id);
     }

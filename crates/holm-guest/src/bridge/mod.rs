@@ -67,7 +67,7 @@ fn places(home: &str) -> Vec<(&'static str, String)> {
         return Vec::new();
     }
     let uid = rustix::process::geteuid().as_raw();
-    [("MPLCONFIGDIR", "matplotlib"), ("IPYTHONDIR", "ipython")]
+    [("MPLCONFIGDIR", "matplotlib"), ("IPYTHONDIR", "ipython"), ("XDG_CACHE_HOME", "cache")]
         .into_iter()
         .filter(|(name, _)| std::env::var_os(name).is_none())
         .map(|(name, place)| (name, format!("/tmp/.holm-{place}-{uid}")))

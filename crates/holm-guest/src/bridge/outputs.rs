@@ -69,6 +69,19 @@ impl Outputs {
         self.trim(kind);
     }
 
+    /// Text of a stream that nobody has: beginning and end of what is written around it stay.
+    pub fn skip(&mut self, kind: Kind, bytes: u64) {
+        let place = self.place(kind);
+        let (stream, entry) = (&mut self.streams[number(kind)], &mut self.list[place]);
+        let gone = entry.output.text.len() - entry.head;
+        entry.output.text.truncate(entry.head);
+        entry.output.cut += gone as u64 + bytes;
+        stream.tail -= gone;
+        stream.total += bytes;
+        // Nothing joins the beginning any more.
+        stream.head = MOST_STREAM / 2;
+    }
+
     /// Where more text of a stream goes: to the last output, if that is this stream's.
     fn place(&mut self, kind: Kind) -> usize {
         let full = self.list.len() >= MOST_OUTPUTS;
@@ -306,6 +319,17 @@ mod tests {
         assert!(text.cut_at as usize <= MOST_STREAM / 2);
         assert!(text.text.starts_with("é0\n") && text.text.ends_with("é299999\n"));
         assert_eq!(text.cut + text.text.len() as u64, done.stdout_bytes);
+    }
+
+    #[test]
+    fn what_nobody_has_is_between_beginning_and_end() {
+        let mut outputs = Outputs::default();
+        outputs.write(Kind::Stdout, "a");
+        outputs.skip(Kind::Stdout, 7);
+        outputs.write(Kind::Stdout, "z");
+        let done = outputs.finish(Executed::default());
+        let one = &done.outputs[0];
+        assert_eq!((&*one.text, one.cut, one.cut_at, done.stdout_bytes), ("az", 7, 1, 9));
     }
 
     #[test]

@@ -7,8 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// Most bytes of one message that are kept; of a longer one only how long it was.
+/// Most bytes of one message that are kept whole.
 pub const MOST_KEPT: usize = 16 << 20;
+/// Bytes that are kept of beginning and end of a frame that is longer, once in a message.
+pub const ENDS: usize = 1 << 20;
 /// Most frames of one message.
 const MOST_FRAMES: usize = 64;
 /// How long the peer may take for each step of the opening, and for each part of what it is sent.
@@ -31,8 +33,10 @@ pub enum Role {
 /// One message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Message {
-    /// Its frames; of one that is too long the last ones are empty.
+    /// Its frames; of one that was too long its beginning, of more of them nothing.
     pub frames: Vec<Vec<u8>>,
+    /// The end of the one that was too long.
+    pub tail: Vec<u8>,
     /// Bytes that were dropped because it was too long.
     pub dropped: u64,
 }
@@ -164,6 +168,19 @@ impl AsFd for Socket {
     }
 }
 
+impl Message {
+    /// Takes a part of a long frame, of which `head` is the beginning.
+    fn keep_ends(&mut self, head: &mut Vec<u8>, part: &[u8]) {
+        let (first, rest) = part.split_at(part.len().min(ENDS - head.len()));
+        head.extend_from_slice(first);
+        self.tail.extend_from_slice(rest);
+        // Now and then, so that not every part moves all of it.
+        if self.tail.len() > 2 * ENDS {
+            self.tail.drain(..self.tail.len() - ENDS);
+        }
+    }
+}
+
 /// Makes messages of bytes as they come.
 #[derive(Debug, Default)]
 struct Parser {
@@ -180,8 +197,16 @@ struct Parser {
 struct Partial {
     flags: u8,
     left: u64,
-    keep: bool,
+    keep: Keep,
     bytes: Vec<u8>,
+}
+
+/// What is kept of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    All,
+    Ends,
+    Nothing,
 }
 
 impl Parser {
@@ -194,8 +219,10 @@ impl Parser {
             }
             let Some(frame) = &mut self.frame else { continue };
             let here = usize::try_from(frame.left).unwrap_or(usize::MAX).min(bytes.len());
-            if frame.keep {
-                frame.bytes.extend_from_slice(&bytes[..here]);
+            match frame.keep {
+                Keep::All => frame.bytes.extend_from_slice(&bytes[..here]),
+                Keep::Ends => self.message.keep_ends(&mut frame.bytes, &bytes[..here]),
+                Keep::Nothing => {}
             }
             frame.left -= here as u64;
             bytes = &bytes[here..];
@@ -225,11 +252,17 @@ impl Parser {
             return Err(broken("a message has too many frames"));
         }
         let fits = left <= (MOST_KEPT - self.kept) as u64;
-        let keep = fits && !is_command;
-        if keep {
-            self.kept += usize::try_from(left).unwrap_or(MOST_KEPT);
-        } else if !is_command {
-            self.message.dropped = self.message.dropped.saturating_add(left);
+        let keep = match fits {
+            _ if is_command => Keep::Nothing,
+            true => Keep::All,
+            false if self.message.dropped == 0 && left > 2 * ENDS as u64 => Keep::Ends,
+            false => Keep::Nothing,
+        };
+        match keep {
+            Keep::All => self.kept += usize::try_from(left).unwrap_or(MOST_KEPT),
+            Keep::Ends => self.message.dropped = left - 2 * ENDS as u64,
+            Keep::Nothing if is_command => {}
+            Keep::Nothing => self.message.dropped = self.message.dropped.saturating_add(left),
         }
         let frame = Partial { flags, left, keep, bytes: Vec::new() };
         if left == 0 {
@@ -244,6 +277,10 @@ impl Parser {
         // Commands are for what this client does not do.
         if frame.flags & COMMAND != 0 {
             return;
+        }
+        if frame.keep == Keep::Ends {
+            let tail = &mut self.message.tail;
+            tail.drain(..tail.len().saturating_sub(ENDS));
         }
         self.message.frames.push(frame.bytes);
         if frame.flags & MORE == 0 {
@@ -267,7 +304,7 @@ mod tests {
 
     fn message(frames: &[&str]) -> Message {
         let frames = frames.iter().map(|text| text.as_bytes().to_vec()).collect();
-        Message { frames, dropped: 0 }
+        Message { frames, ..Message::default() }
     }
 
     #[test]
@@ -284,11 +321,16 @@ mod tests {
     fn what_is_too_long_is_passed_over() {
         let mut bytes = b"\x01\x01a\x03".to_vec();
         bytes.extend_from_slice(&(MOST_KEPT as u64).to_be_bytes());
-        bytes.resize(bytes.len() + MOST_KEPT, b'x');
+        let text: Vec<u8> = (0..MOST_KEPT).map(|at| b'a' + (at % 23) as u8).collect();
+        bytes.extend_from_slice(&text);
         bytes.extend_from_slice(b"\x00\x01c\x00\x01d");
         let got = parsed(&bytes, 100_000).unwrap();
-        let long = Message { dropped: MOST_KEPT as u64, ..message(&["a", "", "c"]) };
-        assert_eq!(got, [long, message(&["d"])]);
+        let long = Message {
+            frames: vec![b"a".to_vec(), text[..ENDS].to_vec(), b"c".to_vec()],
+            tail: text[MOST_KEPT - ENDS..].to_vec(),
+            dropped: (MOST_KEPT - 2 * ENDS) as u64,
+        };
+        assert!(got == [long, message(&["d"])]);
         // One that never ends takes no memory and no sum overflows.
         let endless = b"\x03\xff\xff\xff\xff\xff\xff\xff\xffxx";
         assert_eq!(parsed(endless, 4).unwrap(), []);

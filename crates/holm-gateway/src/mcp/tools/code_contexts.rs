@@ -68,7 +68,7 @@ pub(super) fn tool() -> Tool {
             ],
             &[&["sandbox_id", "contexts"], &["sandbox_id", "deleted"]],
         ),
-        makes_default: true,
+        makes_default: false,
         run,
     }
 }

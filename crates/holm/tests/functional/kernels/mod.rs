@@ -5,4 +5,5 @@ mod ends;
 mod hostile;
 mod place;
 mod plots;
+mod service;
 mod states;

@@ -32,31 +32,44 @@ fn packages() -> Option<PathBuf> {
 
 /// Runs a test in a sandbox that has a kernel for Python, and with `plots` matplotlib.
 pub fn with_kernel(home: &Home, plots: bool, test: impl FnOnce(&Mcp, &Sandbox)) {
-    let Some(packages) = packages() else {
-        println!("SKIP what needs kernels: their packages could not be had");
-        return;
-    };
     let mcp = home.mcp();
     let sandbox = Sandbox { id: mcp.create() };
+    if install(&|tool, arguments| mcp.call(tool, arguments), &sandbox.id, plots) {
+        test(&mcp, &sandbox);
+    }
+    mcp.end(home);
+}
+
+/// Gives a sandbox its kernel. False, and said so, where it cannot be had.
+pub fn install(call: &dyn Fn(&str, Value) -> Tool, sandbox: &str, plots: bool) -> bool {
+    let Some(packages) = packages() else {
+        println!("SKIP what needs kernels: their packages could not be had");
+        return false;
+    };
+    let run = |line: &str| {
+        let wanted = json!({"sandbox_id": sandbox, "command": line, "timeout_ms": 200_000});
+        call("run_command", wanted).run().good().to_owned()
+    };
     for archive in ["kernel.tgz", "plots.tgz"].into_iter().take(1 + usize::from(plots)) {
         let bytes = std::fs::read(packages.join(archive)).expect("it was made");
         for (number, part) in bytes.chunks(PART).enumerate() {
             let path = format!("/tmp/packages/{archive}.{number:03}");
             let content = STANDARD.encode(part);
-            let write = json!({"sandbox_id": sandbox.id, "path": path, "content": content, "encoding": "base64"});
-            mcp.call("write_file", write).ok();
+            let encoding = "base64";
+            let write = json!({"sandbox_id": sandbox, "path": path, "content": content, "encoding": encoding});
+            call("write_file", write).ok();
         }
-        let unpack = format!("mkdir -p ~/packages && cat /tmp/packages/{archive}.* | tar -xzf - -C ~/packages && rm -r /tmp/packages");
-        mcp.sh_with(&sandbox.id, &unpack, json!({"timeout_ms": 200_000})).good();
+        let all = format!("/tmp/packages/{archive}.*");
+        run(&format!("mkdir -p ~/packages && cat {all} | tar -xzf - -C ~/packages && rm {all}"));
     }
     let spec = json!({
         "argv": ["/usr/bin/python3", "-m", "ipykernel_launcher", "-f", "{connection_file}"],
-        "display_name": "Python 3", "language": "python",
-        "env": {"PYTHONPATH": "${HOME}/packages", "PYDEVD_DISABLE_FILE_VALIDATION": "1"},
+        "display_name": "Python 3", "language": "python", "env": {"PYTHONPATH": "${HOME}/packages"},
     });
-    sandbox.specify(&mcp, "python3", &spec);
-    test(&mcp, &sandbox);
-    mcp.end(home);
+    let path = "/home/sandbox/.local/share/jupyter/kernels/python3/kernel.json";
+    let write = json!({"sandbox_id": sandbox, "path": path, "content": spec.to_string()});
+    call("write_file", write).ok();
+    true
 }
 
 /// A sandbox.
