@@ -80,7 +80,7 @@ fn kind(said: &holm_wire::connect::Error, about: About) -> ErrorKind {
         },
         (Code::ResourceExhausted, About::Command | About::Background | About::Context) => {
             ErrorKind::Capacity
-        },
+        }
         (Code::OutOfRange, _) => ErrorKind::TooLarge,
         (Code::DeadlineExceeded, _) => ErrorKind::Timeout,
         _ => ErrorKind::Unavailable,

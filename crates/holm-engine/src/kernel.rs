@@ -116,7 +116,8 @@ impl Engine {
         for output in &mut kernel.outputs {
             let svg = output.texts.get("image/svg+xml");
             let svg = svg.map(|text| ("image/svg+xml".to_owned(), Bytes::from(text.clone())));
-            let binaries = output.binaries.iter().map(|(name, bytes)| (name.clone(), bytes.clone()));
+            let binaries =
+                output.binaries.iter().map(|(name, bytes)| (name.clone(), bytes.clone()));
             for (form, bytes) in binaries.chain(svg).collect::<Vec<_>>() {
                 number += 1;
                 let end = match &*form {
@@ -181,9 +182,8 @@ fn result(answer: Answer, language: Language, limit: Duration) -> CodeResult {
     let left_out: u64 = outputs.iter().flat_map(|one| one.left_out.values()).sum();
     if left_out > 0 {
         let most = wire::MOST_RICH >> 20;
-        let note = format!(
-            "{left_out} bytes of results were left out: {most} MiB of them fit one answer"
-        );
+        let note =
+            format!("{left_out} bytes of results were left out: {most} MiB of them fit one answer");
         add_note(&mut result, note);
     }
     if executed.outputs_dropped > 0 {
@@ -293,7 +293,12 @@ fn stream(outputs: &[CodeOutput], kind: CodeOutputKind, total: u64) -> Output {
     let text: String = parts.map(|output| &*output.text).collect();
     // What was cut is replaced by a line, so that lengths alone do not tell.
     let truncated = outputs.iter().any(|output| output.kind == kind && output.is_cut);
-    Output { bytes: total.max(if truncated { 0 } else { text.len() as u64 }), text, truncated, lossy: false }
+    Output {
+        bytes: total.max(if truncated { 0 } else { text.len() as u64 }),
+        text,
+        truncated,
+        lossy: false,
+    }
 }
 
 #[cfg(test)]

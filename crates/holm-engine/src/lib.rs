@@ -106,7 +106,8 @@ pub use text::whole_text;
 pub use transfer::{Download, Upload};
 pub use view::{
     Background, BackgroundCommand, BackgroundState, CodeContext, CodeError, CodeOutput,
-    CodeOutputKind, CodeResult, Command, CommandResult, ContextState, CreateContext, CreateSandbox, Destroyed, FileContent, FileEntry, FileList, FileWritten, GetCommand, KernelResult, Limits,
+    CodeOutputKind, CodeResult, Command, CommandResult, ContextState, CreateContext, CreateSandbox,
+    Destroyed, FileContent, FileEntry, FileList, FileWritten, GetCommand, KernelResult, Limits,
     ListSandboxes, NetworkState, NetworkView, Output, OutputPart, RunCode, RunCommand, SandboxView,
     ServiceInfo, UsageNow, UsageReport, UsageRow,
 };

@@ -25,12 +25,13 @@ enum Asked {
 }
 
 fn parse(arguments: &[String]) -> Result<Asked, String> {
-    let usage =
-        "usage: holm-guest init | holm-guest serve --socket PATH [--workdir DIR] [--home DIR] | \
+    let usage = "usage: holm-guest init | holm-guest serve --socket PATH [--workdir DIR] [--home DIR] | \
          holm-guest kernel LANGUAGE";
     match arguments.first().map(String::as_str) {
         Some("init") if arguments.len() == 1 => Ok(Asked::Init),
-        Some("kernel") if arguments.len() == 2 => Ok(Asked::Kernel { language: arguments[1].clone() }),
+        Some("kernel") if arguments.len() == 2 => {
+            Ok(Asked::Kernel { language: arguments[1].clone() })
+        }
         Some("serve") => {
             let (mut socket, mut workdir, mut home) = (None, String::new(), String::from("/tmp"));
             for pair in arguments[1..].chunks(2) {

@@ -135,12 +135,12 @@ pub struct ExecuteRequest {
 
 /// Answer of `Execute`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub struct Answer {
     /// The context.
     pub context: Context,
     /// Why a kernel was started for this code although the context had had one: its end.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_before: Option<End>,
     /// What came of the code.
     pub executed: Executed,

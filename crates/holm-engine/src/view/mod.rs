@@ -9,10 +9,10 @@ mod service;
 
 pub use background::{Background, BackgroundCommand, BackgroundState, GetCommand, OutputPart};
 pub use command::{CodeResult, Command, CommandResult, Output, RunCode, RunCommand};
+pub use file::{FileContent, FileEntry, FileList, FileWritten};
 pub use kernel::{
     CodeContext, CodeError, CodeOutput, CodeOutputKind, ContextState, CreateContext, KernelResult,
 };
-pub use file::{FileContent, FileEntry, FileList, FileWritten};
 pub use sandbox::{
     CreateSandbox, Destroyed, ListSandboxes, NetworkState, NetworkView, SandboxView, UsageNow,
 };

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use holm_engine::{CodeOutput, CodeOutputKind, ErrorKind, KernelResult, KeyScope, RunCode, SandboxId};
+use holm_engine::{
+    CodeOutput, CodeOutputKind, ErrorKind, KernelResult, KeyScope, RunCode, SandboxId,
+};
 use hyper::Method;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -13,8 +13,8 @@ use super::endpoint::{Asked, Endpoint, Surroundings};
 use super::failure::Failure;
 use super::over::Over;
 use super::{
-    accounts, audit, code, commands, contexts, exec, files, keys, network, openapi, ports, raw, sandboxes, secrets,
-    service, templates, tunnel,
+    accounts, audit, code, commands, contexts, exec, files, keys, network, openapi, ports, raw,
+    sandboxes, secrets, service, templates, tunnel,
 };
 use crate::http::access::Refused;
 use crate::http::body::Intake;

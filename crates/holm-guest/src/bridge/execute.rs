@@ -63,7 +63,8 @@ pub fn execute(kernel: &mut Kernel, orders: &mut Orders, run: &Run) -> Executed 
             course.take_last(kernel);
             return course.finish(kernel, Status::Died, true);
         }
-        if course.answered.is_some() || (Instant::now() < deadline && !(is_asked && interrupts == 0))
+        if course.answered.is_some()
+            || (Instant::now() < deadline && !(is_asked && interrupts == 0))
         {
             continue;
         }

@@ -1,20 +1,19 @@
 //! A kernel: its process, and the sockets to it.
 
-use std::fs::{DirBuilder, File};
-use std::io::{self, Read as _, Write as _};
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use holm_wire::kernel::End;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use serde_json::{Value, json};
 
 use super::message::{self, Heard, Request, Session};
+use super::poll::{ready, ready_within};
+use super::private::Private;
 use super::spec::Spec;
 use super::zmtp::{Role, Socket};
 
@@ -54,49 +53,6 @@ pub struct News {
     pub besides: bool,
     /// Nothing more will be published.
     pub is_over: bool,
-}
-
-/// A directory that its user alone can use, and that goes away with this.
-struct Private(PathBuf);
-
-impl Private {
-    fn new(home: &str) -> io::Result<Self> {
-        let name = format!(".holm-kernel-{}", std::process::id());
-        let mut last = io::Error::other("no directory");
-        // The name of a socket has a hundred bytes at most.
-        for parent in ["/tmp", "/dev/shm", "/var/tmp", home] {
-            let path = Path::new(parent).join(&name);
-            // One of a kernel that was killed at its start.
-            let _ = std::fs::remove_dir_all(&path);
-            match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(Self(path)),
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
-    }
-
-    fn connection_file(&self) -> io::Result<PathBuf> {
-        let path = self.0.join("kernel.json");
-        let file = json!({
-            "transport": "ipc", "ip": self.0.join("k"), "key": "",
-            "signature_scheme": "hmac-sha256", "shell_port": 1, "iopub_port": 2, "stdin_port": 3,
-            "control_port": 4, "hb_port": 5,
-        });
-        let mut out = std::fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
-        out.write_all(file.to_string().as_bytes())?;
-        Ok(path)
-    }
-
-    fn socket(&self, number: u8) -> PathBuf {
-        self.0.join(format!("k-{number}"))
-    }
-}
-
-impl Drop for Private {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// A process that is killed, with its group, unless it becomes a kernel.
@@ -179,11 +135,8 @@ impl Kernel {
                 return Err(failed(&why, &said));
             }
         };
-        let (shell, published, control) = (
-            connect(1, Role::Dealer)?,
-            connect(2, Role::Subscriber)?,
-            connect(4, Role::Dealer)?,
-        );
+        let (shell, published, control) =
+            (connect(1, Role::Dealer)?, connect(2, Role::Subscriber)?, connect(4, Role::Dealer)?);
         let Some(child) = starting.0.take() else { return Err(failed("it", &"is gone")) };
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pidfd = pid.and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok());
@@ -288,7 +241,9 @@ impl Kernel {
             drain(&mut self.stderr, &mut self.last_words);
         }
         let mut broken = false;
-        for (at, socket) in [&mut self.shell, &mut self.published, &mut self.control].into_iter().enumerate() {
+        for (at, socket) in
+            [&mut self.shell, &mut self.published, &mut self.control].into_iter().enumerate()
+        {
             if is(4 + at) && !socket.read().unwrap_or(false) {
                 broken = true;
                 news.is_over |= at == 1;
@@ -327,25 +282,6 @@ impl Drop for Kernel {
 /// It does not listen yet.
 fn is_early(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
-}
-
-/// Which of some descriptors can be read, or have come to their end.
-fn ready(fds: &[Option<BorrowedFd<'_>>], wait: Option<Duration>) -> Vec<bool> {
-    let there = fds.iter().flatten().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
-    let mut polled: Vec<_> = there.collect();
-    let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
-    if poll(&mut polled, wait.as_ref()).is_err() {
-        return vec![false; fds.len()];
-    }
-    let mut polled = polled.iter();
-    let mut one = |fd: &Option<_>| {
-        fd.is_some() && polled.next().is_some_and(|one| !one.revents().is_empty())
-    };
-    fds.iter().map(&mut one).collect()
-}
-
-fn ready_within(fds: &[Option<BorrowedFd<'_>>], wait: Duration) -> Vec<bool> {
-    ready(fds, Some(wait))
 }
 
 /// Reads once from a pipe and keeps the end of it; a pipe that has ended is closed.

@@ -192,9 +192,8 @@ mod tests {
         let check = |frames: &[&str], want: Option<(&str, &str, &str)>| {
             let frames = frames.iter().map(|text| text.as_bytes().to_vec()).collect();
             let got = read(Message { frames, ..Message::default() });
-            let got = got.map(|heard| {
-                (heard.kind, heard.parent, String::from_utf8(heard.content).unwrap())
-            });
+            let got = got
+                .map(|heard| (heard.kind, heard.parent, String::from_utf8(heard.content).unwrap()));
             let got = got.as_ref().map(|(kind, parent, text)| (&**kind, &**parent, &**text));
             assert_eq!(got, want);
         };

@@ -11,7 +11,10 @@ mod kernel;
 pub mod lines;
 mod message;
 mod outputs;
+mod poll;
+mod private;
 pub mod spec;
+mod text;
 mod zmtp;
 
 use std::io::{Read as _, Write as _};

@@ -126,7 +126,8 @@ impl Spec {
             .collect();
         let own = self.prefix.join("bin/python3");
         if matches!(&*argv[0], "python" | "python3") {
-            argv[0] = if own.exists() { own.to_string_lossy().into_owned() } else { "python3".into() };
+            argv[0] =
+                if own.exists() { own.to_string_lossy().into_owned() } else { "python3".into() };
         }
         argv
     }

@@ -91,7 +91,8 @@ async fn pick(guest: &Shared, asked: &ExecuteRequest) -> Result<Rc<Context>> {
     if let Some(context) = guest.contexts.get(&id) {
         return Ok(context);
     }
-    let place = Place { language: asked.language.clone(), user, cwd: None, env: Default::default() };
+    let place =
+        Place { language: asked.language.clone(), user, cwd: None, env: Default::default() };
     let context = Context::new(id, place, true);
     guest.contexts.add(&context)?;
     Ok(context)

@@ -65,13 +65,8 @@ impl Gate {
         };
         let child = spawn(guest, &command, Input::Pipe)?;
         child.started().await?;
-        let mut gate = Self {
-            child,
-            kernel: String::new(),
-            read: Vec::new(),
-            searched: 0,
-            errors_open: true,
-        };
+        let mut gate =
+            Self { child, kernel: String::new(), read: Vec::new(), searched: 0, errors_open: true };
         let until = Instant::now() + Duration::from_millis(START_MS) + MORE;
         let said = tokio::time::timeout_at(until, gate.said()).await;
         let (code, text) = match said {

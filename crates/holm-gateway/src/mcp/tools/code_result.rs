@@ -199,11 +199,16 @@ mod tests {
                 figure,
                 one(CodeOutputKind::Error, ""),
             ],
-            error: Some(CodeError { name: "E".to_owned(), value: "v".to_owned(), ..CodeError::default() }),
+            error: Some(CodeError {
+                name: "E".to_owned(),
+                value: "v".to_owned(),
+                ..CodeError::default()
+            }),
             outputs_dropped: 0,
         };
         let result = CommandResult { exit_code: 1, ..CommandResult::default() };
-        let ran = CodeResult { result, language: Language::Python, stateful: true, kernel: Some(kernel) };
+        let ran =
+            CodeResult { result, language: Language::Python, stateful: true, kernel: Some(kernel) };
         let told = output(&"sbx_0123456789abcdef01".parse().unwrap(), &ran);
         assert_eq!(
             told.text,

@@ -9,7 +9,10 @@ as_rootless!(floods_are_bounded);
 fn floods_are_bounded(home: &Home) {
     with_kernel(home, false, |mcp, sandbox| {
         let length = |ran: &Value, name: &str| ran[name].as_str().expect("text").len();
-        let ran = sandbox.code(mcp, "print('first')\nfor n in range(30): print(str(n) * 1_000_000)\nprint('last')");
+        let ran = sandbox.code(
+            mcp,
+            "print('first')\nfor n in range(30): print(str(n) * 1_000_000)\nprint('last')",
+        );
         let data = ran.data();
         assert_eq!(data["stdout_truncated"], json!(true));
         assert!(data["stdout_bytes"].as_u64() > Some(30_000_000), "{}", data["stdout_bytes"]);

@@ -3,7 +3,12 @@
 use super::place::with_kernel;
 use crate::common::*;
 
-as_root!(case_105_kernels_after_timed_out_code, kernels_that_end, out_of_memory, a_call_that_is_given_up);
+as_root!(
+    case_105_kernels_after_timed_out_code,
+    kernels_that_end,
+    out_of_memory,
+    a_call_that_is_given_up
+);
 as_rootless!(case_105_kernels_after_timed_out_code, kernels_that_end, a_call_that_is_given_up);
 
 fn case_105_kernels_after_timed_out_code(home: &Home) {
@@ -13,7 +18,10 @@ fn case_105_kernels_after_timed_out_code(home: &Home) {
             ("import subprocess; subprocess.run(['sleep', '6000'])", true),
             ("import time; print('so far', flush=True); time.sleep(6000)", true),
             ("import os; os.system('sleep 6000'); os.system('sleep 6000')", true),
-            ("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", false),
+            (
+                "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass",
+                false,
+            ),
             ("sum(range(10 ** 14))", false),
         ] {
             sandbox.code(mcp, "x = 'kept'").value();
@@ -23,7 +31,12 @@ fn case_105_kernels_after_timed_out_code(home: &Home) {
             assert_eq!(ran.kept(), kept, "{code}: {}", ran.tool.text());
             let says = if kept { "variables are kept" } else { "variables are lost" };
             assert!(ran.note().contains(says), "{code}: {}", ran.note());
-            assert_eq!(data["stdout"] == "so far\n", code.contains("so far"), "{}", ran.tool.text());
+            assert_eq!(
+                data["stdout"] == "so far\n",
+                code.contains("so far"),
+                "{}",
+                ran.tool.text()
+            );
             let state = sandbox.code(mcp, "x");
             if kept {
                 assert_eq!(state.value(), "'kept'", "{code}");
@@ -51,11 +64,20 @@ fn kernels_that_end(home: &Home) {
             assert_eq!(sandbox.code(mcp, "x").raised(), "NameError");
         }
         // One that ends while nobody looks.
-        sandbox.code(mcp, "x = 1; import os, threading; threading.Timer(0.1, lambda: os._exit(4)).start()").value();
+        sandbox
+            .code(
+                mcp,
+                "x = 1; import os, threading; threading.Timer(0.1, lambda: os._exit(4)).start()",
+            )
+            .value();
         until("the kernel has ended", || (sandbox.processes(mcp, "python3") == 0).then_some(()));
         let ran = sandbox.code(mcp, "1+1");
         assert_eq!(ran.value(), "2");
-        assert!(ran.note().contains("exit code 4") && ran.note().contains("lost"), "{}", ran.note());
+        assert!(
+            ran.note().contains("exit code 4") && ran.note().contains("lost"),
+            "{}",
+            ran.note()
+        );
         // Somebody kills the bridge.
         sandbox.code(mcp, "x = 1").value();
         let kill = "grep -lx holm-kernel /proc/[0-9]*/comm | cut -d/ -f3 | xargs kill -9";
@@ -76,7 +98,8 @@ fn kernels_that_end(home: &Home) {
 fn out_of_memory(home: &Home) {
     with_kernel(home, false, |mcp, sandbox| {
         sandbox.code(mcp, "x = 1").value();
-        let ran = sandbox.code(mcp, "all = []\nwhile True: all.append(bytearray(b'x' * 10_000_000))");
+        let ran =
+            sandbox.code(mcp, "all = []\nwhile True: all.append(bytearray(b'x' * 10_000_000))");
         if ran.raised() == "MemoryError" {
             println!("SKIP cgroup: no memory limit is in force here");
             return;
@@ -91,7 +114,10 @@ fn a_call_that_is_given_up(home: &Home) {
     with_kernel(home, false, |mcp, sandbox| {
         sandbox.code(mcp, "x = 'kept'").value();
         let code = "open('begun', 'w')\nwhile True: pass";
-        let call = mcp.start("run_code", json!({"sandbox_id": sandbox.id, "code": code, "timeout_ms": 200_000}));
+        let call = mcp.start(
+            "run_code",
+            json!({"sandbox_id": sandbox.id, "code": code, "timeout_ms": 200_000}),
+        );
         until("the code runs", || {
             (mcp.sh(&sandbox.id, "test -e begun").exit_code == 0).then_some(())
         });

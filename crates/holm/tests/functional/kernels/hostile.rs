@@ -39,9 +39,15 @@ const FAKES: [(&str, &str); 8] = [
     ("ends", "import sys; print('nothing here', file=sys.stderr); sys.exit(5)"),
     ("nonsense", "FAKE\nshell.sendall(b'HTTP/1.1 200 OK\\r\\n\\r\\n' * 1000); time.sleep(600)"),
     ("shouts", "import os\nwhile True: os.write(1, b'x' * 65536)"),
-    ("endless", "FAKE\nanswer(); published.sendall(bytes([2]) + b'\\xff' * 8); flood(published, b'x' * 65536)"),
+    (
+        "endless",
+        "FAKE\nanswer(); published.sendall(bytes([2]) + b'\\xff' * 8); flood(published, b'x' * 65536)",
+    ),
     ("frames", "FAKE\nanswer(); flood(published, b'\\x01\\x00' * 32768)"),
-    ("messages", "FAKE\nanswer(); flood(published, message('stream', b'{\"name\": \"stdout\", \"text\": \"x\"}') * 1000)"),
+    (
+        "messages",
+        "FAKE\nanswer(); flood(published, message('stream', b'{\"name\": \"stdout\", \"text\": \"x\"}') * 1000)",
+    ),
     ("nested", "FAKE\nanswer(); flood(published, message('display_data', b'[' * 4000000))"),
     ("deaf", "FAKE\nanswer(); time.sleep(6000)"),
 ];

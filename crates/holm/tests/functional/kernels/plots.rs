@@ -61,7 +61,11 @@ fn case_107_each_image_comes_once(home: &Home) {
             get_ipython().run_line_magic('config', \"InlineBackend.print_figure_kwargs = {'bbox_inches': None}\")";
         let ran = sandbox.code(mcp, setup);
         assert_eq!(ran.data()["exit_code"], 0, "{}", ran.tool.text());
-        let code = format!("{}plt.show()\n{}print('text', flush=True)", figure(2, "red"), figure(3, "blue"));
+        let code = format!(
+            "{}plt.show()\n{}print('text', flush=True)",
+            figure(2, "red"),
+            figure(3, "blue")
+        );
         let ran = sandbox.code(mcp, &code);
         assert_eq!(ran.data()["stderr"], "", "no trouble with caches");
         let images = ran.images();
@@ -70,7 +74,8 @@ fn case_107_each_image_comes_once(home: &Home) {
         assert_eq!(decoded(&images[0].1), "200 100 ff0000 ffffff");
         assert_eq!(decoded(&images[1].1), "300 100 0000ff ffffff");
         let outputs = ran.data()["outputs"].as_array().expect("a list").clone();
-        let kinds: Vec<_> = outputs.iter().map(|one| one["type"].as_str().expect("a word")).collect();
+        let kinds: Vec<_> =
+            outputs.iter().map(|one| one["type"].as_str().expect("a word")).collect();
         assert_eq!(kinds, ["display", "stdout", "display"]);
         assert_eq!(outputs[2]["images"], json!([1]));
         assert!(!outputs[0].to_string().contains("iVBOR"), "not once more among the fields");
@@ -79,7 +84,8 @@ fn case_107_each_image_comes_once(home: &Home) {
         let ran = sandbox.code(mcp, &code);
         assert_eq!(ran.images(), []);
         assert_eq!(decoded(&mcp.read_bytes(&sandbox.id, "own.png")), "100 100 008000 ffffff");
-        let ran = sandbox.code_with(mcp, &figure(4, "black"), json!({"save_to": "/workspace/plots"}));
+        let ran =
+            sandbox.code_with(mcp, &figure(4, "black"), json!({"save_to": "/workspace/plots"}));
         let outputs = ran.data()["outputs"].as_array().expect("a list").iter();
         let mut saved = outputs.filter_map(|one| one["saved"]["image/png"].as_str());
         let saved = saved.next().unwrap_or_else(|| panic!("a path: {}", ran.tool.text()));

@@ -37,15 +37,27 @@ fn contexts_outlive_the_service(home: &Home) {
     assert_eq!((&ran["stateful"], &ran["variables_kept"]), (&json!(true), &json!(true)));
     let outputs = ran["outputs"].as_array().expect("a list");
     assert_eq!(outputs[0]["text"], "text\n");
-    assert_eq!((&outputs[1]["type"], &outputs[1]["data"]["text/plain"]), (&json!("result"), &json!("42")));
+    assert_eq!(
+        (&outputs[1]["type"], &outputs[1]["data"]["text/plain"]),
+        (&json!("result"), &json!("42"))
+    );
     let ran = run(json!({"code": "import os; os.getcwd(); x", "context": other}));
     assert_eq!((&ran["raised"]["name"], &ran["exit_code"]), (&json!("NameError"), &json!(1)));
     let listed = serve.rest("GET", &format!("{path}/contexts"), &Value::Null).json();
-    let ids: Vec<_> = listed["contexts"].as_array().expect("a list").iter().map(|one| &one["context_id"]).collect();
+    let ids: Vec<_> = listed["contexts"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| &one["context_id"])
+        .collect();
     assert_eq!(ids, ["python", &other]);
     let named = json!({"context_id": "python"});
     let restarted = serve.rest("POST", &format!("{path}/contexts/restart"), &named);
-    assert_eq!((restarted.status, &restarted.json()["state"]), (200, &json!("empty")), "{restarted:?}");
+    assert_eq!(
+        (restarted.status, &restarted.json()["state"]),
+        (200, &json!("empty")),
+        "{restarted:?}"
+    );
     assert_eq!(run(json!({"code": "x"}))["raised"]["name"], "NameError");
     let which = format!("{path}/contexts?context_id={other}");
     assert_eq!(serve.rest("DELETE", &which, &Value::Null).status, 200);

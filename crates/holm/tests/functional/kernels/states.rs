@@ -20,7 +20,8 @@ fn variables_are_kept(home: &Home) {
         let user = mcp.sh(&sandbox.id, "id -u").good().to_owned();
         assert_eq!(sandbox.code(mcp, "import os; os.getuid()").value(), user);
         // The bridge and its kernel are confined as every command is.
-        let privileges = "[l.split()[1] for l in open('/proc/self/status') if l[:10] == 'NoNewPrivs']";
+        let privileges =
+            "[l.split()[1] for l in open('/proc/self/status') if l[:10] == 'NoNewPrivs']";
         assert_eq!(sandbox.code(mcp, privileges).value(), "['1']");
         let left = mcp.sh(&sandbox.id, "ls -a /tmp | grep -c holm-kernel");
         assert_eq!(left.stdout.trim(), "0", "the sockets' directory is gone");
@@ -47,7 +48,10 @@ fn contexts_are_apart(home: &Home) {
         let place = "import os; os.getcwd(), os.environ['GREETING']";
         assert_eq!(other(place).value(), "('/tmp', 'naïve €')");
         let listed = sandbox.contexts(mcp, json!({"action": "list"}));
-        let ids: Vec<_> = listed.ok()["contexts"].as_array().expect("a list").iter()
+        let ids: Vec<_> = listed.ok()["contexts"]
+            .as_array()
+            .expect("a list")
+            .iter()
             .map(|one| (one["context"].as_str().expect("an id"), one["default"] == true))
             .collect();
         assert_eq!(ids, [(&*id, false), ("python", true)]);
@@ -104,8 +108,16 @@ fn outputs_are_in_order(home: &Home) {
         assert_eq!(
             told,
             [
-                "one", "two", "text/html", "four", "text/markdown", "text/latex",
-                "application/json", "application/javascript", "image/svg+xml", "plain"
+                "one",
+                "two",
+                "text/html",
+                "four",
+                "text/markdown",
+                "text/latex",
+                "application/json",
+                "application/javascript",
+                "image/svg+xml",
+                "plain"
             ]
         );
         assert_eq!(outputs[6]["data"]["application/json"], "{\"seven\":[8]}");
@@ -114,22 +126,38 @@ fn outputs_are_in_order(home: &Home) {
         let failed = sandbox.code(mcp, "print('before')\ndef f(): return 1 / 0\nf()");
         assert!(failed.tool.is_error() && failed.kept());
         let raised = &failed.data()["raised"];
-        assert_eq!((&raised["name"], &raised["value"]), (&json!("ZeroDivisionError"), &json!("division by zero")));
+        assert_eq!(
+            (&raised["name"], &raised["value"]),
+            (&json!("ZeroDivisionError"), &json!("division by zero"))
+        );
         let traceback = raised["traceback"].as_str().expect("lines");
         assert!(traceback.contains("in f()") && !traceback.contains('\u{1b}'), "{traceback}");
-        let kinds: Vec<_> = failed.data()["outputs"].as_array().expect("a list").iter().map(|one| &one["type"]).collect();
+        let kinds: Vec<_> = failed.data()["outputs"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|one| &one["type"])
+            .collect();
         assert_eq!(kinds, ["stdout", "error"]);
         assert!(failed.tool.text().contains("ZeroDivisionError: division by zero"));
         // What a child writes comes as well.
         let child = sandbox.code(mcp, "import subprocess; subprocess.run(['echo', 'child'])");
-        assert!(child.data()["stdout"].as_str().expect("text").contains("child"), "{}", child.tool.text());
+        assert!(
+            child.data()["stdout"].as_str().expect("text").contains("child"),
+            "{}",
+            child.tool.text()
+        );
     });
 }
 
 fn without_a_kernel(home: &Home) {
     let mcp = home.mcp();
     let sandbox = Sandbox { id: mcp.create() };
-    if mcp.sh(&sandbox.id, "ls /usr/share/jupyter/kernels /usr/local/share/jupyter/kernels").exit_code == 0 {
+    if mcp
+        .sh(&sandbox.id, "ls /usr/share/jupyter/kernels /usr/local/share/jupyter/kernels")
+        .exit_code
+        == 0
+    {
         println!("SKIP sandboxes without kernels: this host has kernels of its own");
         return;
     }
