@@ -46,7 +46,7 @@ async function ok(name, args, more) {
 }
 
 const names = (await client.listTools()).tools.map((tool) => tool.name);
-assert.equal(names.length, 24, names.join());
+assert.equal(names.length, 25, names.join());
 const { sandbox_id } = await ok("create_sandbox", { name: "typescript", timeout_minutes: 5 });
 const text = "é 日本語 \u2028 `id` $(id)\r\n".repeat(100_000);
 const wrote = await ok("write_file", { sandbox_id, path: "text", content: text });

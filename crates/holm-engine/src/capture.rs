@@ -85,7 +85,7 @@ impl Characters {
     }
 }
 
-fn marker(dropped: u64, at_line_start: bool) -> String {
+pub(crate) fn marker(dropped: u64, at_line_start: bool) -> String {
     let start = if at_line_start { "" } else { "\n" };
     format!("{start}[... {dropped} bytes cut ...]\n")
 }

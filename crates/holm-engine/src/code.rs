@@ -1,4 +1,5 @@
-//! Running code: a script in a private directory, an interpreter, and the script away again.
+//! Running code: in a kernel (see [`crate::kernel`]), or as a script in a private directory with an
+//! interpreter, and the script away again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +7,9 @@ use std::time::Duration;
 use crate::command::{user, with_variable};
 use crate::language::{Runner, probe_line};
 use crate::sandbox::Sandbox;
-use crate::{CodeResult, Engine, Error, ErrorKind, Language, RunCode, RunCommand, SandboxId, env};
+use crate::{
+    CodeResult, Engine, Error, ErrorKind, Language, RunCode, RunCommand, SandboxId, env, files,
+};
 
 /// Most bytes of a program's text.
 const MAX_CODE: usize = 16 << 20;
@@ -14,12 +17,13 @@ const MAX_CODE: usize = 16 << 20;
 const PROBE: Duration = Duration::from_secs(10);
 
 impl Engine {
-    /// Runs a program's text with the language's interpreter. Stateless: each call is a fresh
-    /// interpreter.
+    /// Runs a program's text: in a context, whose kernel keeps variables, or, where there is no kernel
+    /// of the language or the call has variables or a directory of its own, in a fresh interpreter.
     ///
     /// # Errors
     /// As [`Self::exec_run`]; `language_unavailable` where the sandbox has no interpreter,
-    /// `disk_full` where the script cannot be stored.
+    /// `disk_full` where the script cannot be stored. `not_found` for a context that is not there,
+    /// `timeout` where it does not get its turn, `unavailable` where its kernel does not start.
     pub async fn code_run(&self, id: &SandboxId, request: RunCode) -> Result<CodeResult, Error> {
         let sandbox = self.in_use(id).await?;
         let owner = user(request.user.as_deref())?;
@@ -27,6 +31,19 @@ impl Engine {
         if request.code.len() > MAX_CODE {
             let text = format!("code has {} bytes; {MAX_CODE} are allowed", request.code.len());
             return Err(Error::new(ErrorKind::TooLarge, text));
+        }
+        let own_place = !request.env.is_empty() || request.cwd.is_some();
+        if request.context.is_some() && (own_place || request.user.is_some()) {
+            let text = "a context has its own directory, variables and user";
+            return Err(Error::invalid(text).suggest(
+                "Leave cwd, env and user out, or create a context with them and name that.",
+            ));
+        }
+        if let Some(directory) = &request.save_to {
+            files::check_path("save_to", directory)?;
+        }
+        if !own_place && let Some(result) = self.code_in_kernel(&sandbox, &request).await? {
+            return Ok(result);
         }
         let language = request.language;
         let runner = self.runner(&sandbox, language).await?;
@@ -46,7 +63,7 @@ impl Engine {
             () = script.remove() => {}
             _ended = sandbox.ended() => {}
         }
-        Ok(CodeResult { result: result?, language, stateful: false })
+        Ok(CodeResult { result: result?, language, stateful: false, kernel: None })
     }
 
     /// The best way that this sandbox has to run `language`. What was found once is kept; what

@@ -209,7 +209,7 @@ pub(crate) fn note_limits(
     add_note(result, note);
 }
 
-fn add_note(result: &mut CommandResult, note: String) {
+pub(crate) fn add_note(result: &mut CommandResult, note: String) {
     result.note = Some(match result.note.take() {
         Some(before) => format!("{before}; {note}"),
         None => note,

@@ -17,15 +17,17 @@ pub(crate) enum About {
     File,
     /// One that was started before.
     Background,
+    /// A code context, or code in one.
+    Context,
 }
 
 /// A call on a sandbox that ran.
 pub(crate) fn from_guest(error: &ClientError, about: About) -> Error {
     match error {
         ClientError::Guest(said) => {
-            let kind = kind(said, about);
-            Error::new(kind, shorten(&said.message, MAX_TEXT))
-                .with_internal(format!("guest: {:?}", said.code))
+            let error = Error::new(kind(said, about), shorten(&said.message, MAX_TEXT))
+                .with_internal(format!("guest: {:?}", said.code));
+            if about == About::Context { crate::context::suggest(error) } else { error }
         }
         ClientError::Unreachable(_)
         | ClientError::Deadline(_)
@@ -62,6 +64,10 @@ fn kind(said: &holm_wire::connect::Error, about: About) -> ErrorKind {
         (Code::NotFound, About::Background) => ErrorKind::NotFound,
         (Code::InvalidArgument, About::Background) => ErrorKind::InvalidArgument,
         (Code::OutOfRange, About::Background) => ErrorKind::Conflict,
+        (Code::NotFound, About::Context) => ErrorKind::NotFound,
+        (Code::InvalidArgument, About::Context) => ErrorKind::InvalidArgument,
+        (Code::Aborted, About::Context) => ErrorKind::Conflict,
+        (Code::Unimplemented, About::Context) => ErrorKind::LanguageUnavailable,
         (Code::AlreadyExists | Code::Aborted, About::File) => ErrorKind::FileInvalid,
         // `user: root` where the host gives no root inside; the text names the mend.
         (Code::FailedPrecondition, _) => ErrorKind::PermissionDenied,
@@ -72,7 +78,9 @@ fn kind(said: &holm_wire::connect::Error, about: About) -> ErrorKind {
             Some(Reason::TooLarge) => ErrorKind::TooLarge,
             None => ErrorKind::Capacity,
         },
-        (Code::ResourceExhausted, About::Command | About::Background) => ErrorKind::Capacity,
+        (Code::ResourceExhausted, About::Command | About::Background | About::Context) => {
+            ErrorKind::Capacity
+        }
         (Code::OutOfRange, _) => ErrorKind::TooLarge,
         (Code::DeadlineExceeded, _) => ErrorKind::Timeout,
         _ => ErrorKind::Unavailable,

@@ -17,6 +17,7 @@ mod caller;
 mod capture;
 mod code;
 mod command;
+mod context;
 mod copy;
 mod counts;
 mod create;
@@ -38,6 +39,7 @@ mod id;
 mod idempotency;
 mod idle;
 mod info;
+mod kernel;
 mod key;
 mod key_end;
 mod language;
@@ -115,10 +117,11 @@ pub use text::whole_text;
 pub use transfer::{Download, Upload};
 pub use uses::Use;
 pub use view::{
-    Background, BackgroundCommand, BackgroundState, CodeResult, Command, CommandResult,
-    CreateSandbox, Destroyed, FileContent, FileEntry, FileList, FileWritten, ForkSandbox,
-    GetCommand, Limits, ListSandboxes, NetworkState, NetworkView, Output, OutputPart, RunCode,
-    RunCommand, SandboxView, ServiceInfo, SnapshotView, UsageNow, UsageReport, UsageRow,
+    Background, BackgroundCommand, BackgroundState, CodeContext, CodeError, CodeOutput,
+    CodeOutputKind, CodeResult, Command, CommandResult, ContextState, CreateContext, CreateSandbox,
+    Destroyed, FileContent, FileEntry, FileList, FileWritten, ForkSandbox, GetCommand, KernelResult,
+    Limits, ListSandboxes, NetworkState, NetworkView, Output, OutputPart, RunCode, RunCommand,
+    SandboxView, ServiceInfo, SnapshotView, UsageNow, UsageReport, UsageRow,
 };
 pub use webhook::{Deliver, Delivered, Message, WebhookRules, Webhooks};
 

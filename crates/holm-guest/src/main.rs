@@ -4,12 +4,16 @@
 //! `holm-guest serve --socket PATH`: the same services as an ordinary process, as the current
 //! user, for tests. `--workdir DIR` and `--home DIR` say where relative paths begin.
 //!
+//! `holm-guest kernel LANGUAGE`: a bridge to a kernel, see [`bridge`].
+//!
 //! One thread runs everything but file work (see [`files::pool`]), and it never blocks.
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used))]
 
 mod background;
+mod bridge;
 mod command;
+mod contexts;
 mod errors;
 mod files;
 mod identity;

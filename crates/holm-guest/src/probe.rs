@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use holm_wire::guest::Probe;
 
-use crate::command::plan::Command;
+use crate::command::plan::{Becomes, Command};
 use crate::command::spawn::report;
 use crate::errors::{Result, internal};
 use crate::io::read_some;
@@ -53,7 +53,7 @@ async fn measure(guest: &std::rc::Rc<Guest>) -> Result<Probe> {
         cwd: Some("/".to_owned()),
         default_cwd: "/".to_owned(),
         user,
-        report: true,
+        becomes: Becomes::Report,
     };
     let output = report(guest, &command)?;
     let mut text = Vec::new();

@@ -21,13 +21,17 @@ const LISTENER: i32 = 3;
 enum Asked {
     Init,
     Serve { socket: String, workdir: String, home: String },
+    Kernel { language: String },
 }
 
 fn parse(arguments: &[String]) -> Result<Asked, String> {
-    let usage =
-        "usage: holm-guest init | holm-guest serve --socket PATH [--workdir DIR] [--home DIR]";
+    let usage = "usage: holm-guest init | holm-guest serve --socket PATH [--workdir DIR] [--home DIR] | \
+         holm-guest kernel LANGUAGE";
     match arguments.first().map(String::as_str) {
         Some("init") if arguments.len() == 1 => Ok(Asked::Init),
+        Some("kernel") if arguments.len() == 2 => {
+            Ok(Asked::Kernel { language: arguments[1].clone() })
+        }
         Some("serve") => {
             let (mut socket, mut workdir, mut home) = (None, String::new(), String::from("/tmp"));
             for pair in arguments[1..].chunks(2) {
@@ -54,7 +58,11 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let asked = parse(arguments)?;
     let told = |doing: &'static str| move |error: std::io::Error| format!("{doing}: {error}");
     let in_sandbox = matches!(asked, Asked::Init);
+    if let Asked::Kernel { language } = &asked {
+        return crate::bridge::run(language).map_err(told("cannot say anything"));
+    }
     let (listener, switch, workdir) = match asked {
+        Asked::Kernel { .. } => return Ok(()),
         Asked::Init => {
             raw::become_non_dumpable();
             // Instead of the memory file's.
@@ -90,6 +98,8 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         supervisors: RefCell::default(),
         processes: crate::process::registry::Registry::default(),
         background: crate::background::list::Background::default(),
+        contexts: crate::contexts::list::Contexts::default(),
+        own: rustix::fs::open("/proc/self/exe", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok(),
         watchers: crate::files::watch::Watchers::default(),
         null,
         open_files: raw::raise_open_files(),
@@ -152,6 +162,8 @@ mod tests {
         };
         check("init", Some(Asked::Init));
         check("init x", None);
+        check("kernel", None);
+        check("kernel python", Some(Asked::Kernel { language: "python".to_owned() }));
         check("", None);
         check("serve", None);
         check("serve --socket", None);

@@ -36,6 +36,10 @@ pub struct Guest {
     pub processes: Registry,
     /// Commands in the background.
     pub background: crate::background::list::Background,
+    /// Contexts, in which kernels keep variables.
+    pub contexts: crate::contexts::list::Contexts,
+    /// The guest's own program, to start it once more.
+    pub own: Option<OwnedFd>,
     /// What was measured about the confinement.
     pub measured: crate::probe::First,
     /// Polling watchers.

@@ -13,6 +13,7 @@ pub mod connect;
 pub mod encoding;
 pub mod filesystem;
 pub mod guest;
+pub mod kernel;
 pub mod paths;
 pub mod process;
 pub mod reason;

@@ -43,6 +43,18 @@ pub mod guest {
     pub const SEND_BACKGROUND_INPUT: &str = "/holm.guest.v1.Guest/SendBackgroundInput";
     /// Unary: [`crate::background::KillRequest`] → [`crate::background::Command`].
     pub const KILL_BACKGROUND: &str = "/holm.guest.v1.Guest/KillBackground";
+    /// Unary: [`crate::kernel::CreateRequest`] → [`crate::kernel::Context`].
+    pub const CREATE_CONTEXT: &str = "/holm.guest.v1.Guest/CreateContext";
+    /// Unary: nothing → [`crate::kernel::List`].
+    pub const LIST_CONTEXTS: &str = "/holm.guest.v1.Guest/ListContexts";
+    /// Unary: [`crate::kernel::Named`] → [`crate::kernel::Context`]: its kernel ends, and the next
+    /// code has a new one.
+    pub const RESTART_CONTEXT: &str = "/holm.guest.v1.Guest/RestartContext";
+    /// Unary: [`crate::kernel::Named`] → nothing.
+    pub const DELETE_CONTEXT: &str = "/holm.guest.v1.Guest/DeleteContext";
+    /// Unary: [`crate::kernel::ExecuteRequest`] → [`crate::kernel::Answer`]. A caller that closes
+    /// the connection interrupts the code.
+    pub const EXECUTE: &str = "/holm.guest.v1.Guest/Execute";
     /// Header of `process.Process/Start`: the program ends, with all that it started, when its
     /// caller goes away.
     pub const OWNED: &str = "x-holm-owned";

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::Language;
+use crate::{KernelResult, Language};
 
 /// What to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,6 +112,11 @@ pub struct RunCode {
     pub cwd: Option<String>,
     /// `sandbox` (also where absent) or `root`.
     pub user: Option<String>,
+    /// In which context; where absent the usual one of language and user, if the sandbox has a kernel
+    /// of the language. Goes with neither variables, directory nor user, which a context has of its own.
+    pub context: Option<String>,
+    /// A directory for images and documents among the results.
+    pub save_to: Option<String>,
 }
 
 /// Answer of `code_run`.
@@ -121,6 +126,9 @@ pub struct CodeResult {
     pub result: CommandResult,
     /// The language.
     pub language: Language,
-    /// Always false for now: each call is a fresh interpreter, variables are not kept.
+    /// True when it ran in a context, which keeps variables. False for a fresh interpreter: where the
+    /// sandbox has no kernel of the language, or the call has variables or a directory of its own.
     pub stateful: bool,
+    /// What more a kernel says.
+    pub kernel: Option<KernelResult>,
 }

@@ -3,6 +3,7 @@
 mod background;
 mod command;
 mod file;
+mod kernel;
 mod sandbox;
 mod service;
 mod snapshot;
@@ -10,6 +11,9 @@ mod snapshot;
 pub use background::{Background, BackgroundCommand, BackgroundState, GetCommand, OutputPart};
 pub use command::{CodeResult, Command, CommandResult, Output, RunCode, RunCommand};
 pub use file::{FileContent, FileEntry, FileList, FileWritten};
+pub use kernel::{
+    CodeContext, CodeError, CodeOutput, CodeOutputKind, ContextState, CreateContext, KernelResult,
+};
 pub use sandbox::{
     CreateSandbox, Destroyed, ListSandboxes, NetworkState, NetworkView, SandboxView, UsageNow,
 };

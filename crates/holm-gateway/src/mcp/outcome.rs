@@ -12,13 +12,24 @@ pub struct Output {
     pub structured: Value,
     /// True where the tool did its work and what it ran failed.
     pub failed: bool,
+    /// What it shows besides, in order.
+    pub images: Vec<Image>,
+}
+
+/// An image for the model to see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// Its bytes in base64.
+    pub data: String,
+    /// `image/png` or `image/jpeg`.
+    pub mime: &'static str,
 }
 
 impl Output {
     /// An answer whose text is its JSON.
     #[must_use]
     pub fn json(structured: Value) -> Self {
-        Self { text: structured.to_string(), structured, failed: false }
+        Self { text: structured.to_string(), structured, failed: false, images: Vec::new() }
     }
 }
 
@@ -104,12 +115,17 @@ pub fn call_result(outcome: Result<Output, ToolError>) -> Value {
         }
         let mut structured = failure.details;
         structured.insert("error".to_owned(), error);
-        Output { text, structured: Value::Object(structured), failed: true }
+        Output { text, structured: Value::Object(structured), failed: true, images: Vec::new() }
     });
     let mut result = json!({"content": [{"type": "text"}], "isError": output.failed});
     // Moved: `json!` would copy them, and they may be long.
     result["content"][0]["text"] = output.text.into();
     result["structuredContent"] = output.structured;
+    if let Some(content) = result["content"].as_array_mut() {
+        content.extend(output.images.into_iter().map(|image| {
+            json!({"type": "image", "mimeType": image.mime, "data": Value::String(image.data)})
+        }));
+    }
     result
 }
 

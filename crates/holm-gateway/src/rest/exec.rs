@@ -1,9 +1,9 @@
-//! Running commands and code.
+//! Running commands.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use holm_engine::{Command, ErrorKind, KeyScope, RunCode, RunCommand, SandboxId};
+use holm_engine::{Command, ErrorKind, KeyScope, RunCommand, SandboxId};
 use hyper::Method;
 use schemars::JsonSchema;
 use schemars::generate::SchemaGenerator;
@@ -15,7 +15,7 @@ use super::events::{self, ExecExit, ExecText};
 use super::failure::{ErrorBody, Failure, encode};
 use super::input::{Json, NoQuery, Object};
 use super::number::Whole;
-use super::output::{Answer, AnswerDoc, Output};
+use super::output::{AnswerDoc, Output};
 use super::schema;
 use super::text::{User, Variables, sandbox_id_schema};
 use crate::http::reply::{self, Response};
@@ -202,67 +202,6 @@ impl Output for ExecAnswer {
     }
 }
 
-/// A program in one of some languages.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RunCodeRequest {
-    /// The program's text.
-    pub code: String,
-    /// Its language (default: python).
-    pub language: Option<Language>,
-    /// Time limit in milliseconds (default: 30000); never beyond the sandbox's own end.
-    pub timeout_ms: Option<Whole<1, MAX_TIMEOUT_MS>>,
-    /// Environment variables for this program.
-    pub env: Option<Variables>,
-    /// Working directory (default: /workspace, or the template's own).
-    #[schemars(length(min = 1, max = 4095), extend("pattern" = "^[^\\u0000]*$"))]
-    pub cwd: Option<String>,
-    /// Who runs it (default: sandbox, or whom the template's image names).
-    pub user: Option<User>,
-}
-
-impl Object for RunCodeRequest {}
-
-/// A language.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Language {
-    Python,
-    Javascript,
-    Typescript,
-    Bash,
-    R,
-}
-
-impl From<Language> for holm_engine::Language {
-    fn from(language: Language) -> Self {
-        match language {
-            Language::Python => Self::Python,
-            Language::Javascript => Self::Javascript,
-            Language::Typescript => Self::Typescript,
-            Language::Bash => Self::Bash,
-            Language::R => Self::R,
-        }
-    }
-}
-
-/// A program that ended, and where it ran.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct RunCodeResult {
-    /// Where it ran.
-    #[schemars(schema_with = "sandbox_id_schema")]
-    pub sandbox_id: SandboxId,
-    /// Its language.
-    pub language: String,
-    /// False: no variables are kept between calls.
-    pub stateful: bool,
-    /// How it ended.
-    #[serde(flatten)]
-    pub result: CommandResult,
-}
-
 /// The endpoints that run something.
 #[must_use]
 pub fn endpoints() -> Vec<Endpoint> {
@@ -284,25 +223,7 @@ pub fn endpoints() -> Vec<Endpoint> {
         ],
         headers: &[],
     };
-    let code_about = About {
-        id: "sandbox_run_code",
-        summary: "Run code",
-        description: "Runs a program in a fresh interpreter: files in /workspace are kept, \
-            variables are not.",
-        errors: &[
-            ErrorKind::NotFound,
-            ErrorKind::SandboxGone,
-            ErrorKind::PermissionDenied,
-            ErrorKind::LanguageUnavailable,
-            ErrorKind::Capacity,
-            ErrorKind::DiskFull,
-        ],
-        ..exec_about
-    };
-    vec![
-        Endpoint::new(Method::POST, "/v1/sandboxes/{sandbox_id}/exec", exec_about, exec),
-        Endpoint::new(Method::POST, "/v1/sandboxes/{sandbox_id}/run-code", code_about, run_code),
-    ]
+    vec![Endpoint::new(Method::POST, "/v1/sandboxes/{sandbox_id}/exec", exec_about, exec)]
 }
 
 async fn exec(call: Call<SandboxId, NoQuery, Json<ExecRequest>>) -> Result<ExecAnswer, Failure> {
@@ -341,25 +262,4 @@ async fn exec(call: Call<SandboxId, NoQuery, Json<ExecRequest>>) -> Result<ExecA
     }
     let result = engine.exec_run(&id, wanted).await?.into();
     Ok(ExecAnswer::Ended(Box::new(ExecResult { sandbox_id: id, result })))
-}
-
-async fn run_code(
-    call: Call<SandboxId, NoQuery, Json<RunCodeRequest>>,
-) -> Result<Answer<RunCodeResult>, Failure> {
-    let asked = call.body.0;
-    let wanted = RunCode {
-        code: asked.code,
-        language: asked.language.map(Into::into).unwrap_or_default(),
-        timeout: asked.timeout_ms.map(|ms| Duration::from_millis(ms.0)),
-        env: asked.env.unwrap_or_default().0,
-        cwd: asked.cwd,
-        user: asked.user.map(|user| user.as_str().to_owned()),
-    };
-    let ran = call.engine.code_run(&call.id, wanted).await?;
-    Ok(Answer(RunCodeResult {
-        sandbox_id: call.id,
-        language: ran.language.as_str().to_owned(),
-        stateful: ran.stateful,
-        result: ran.result.into(),
-    }))
 }

@@ -14,8 +14,8 @@ use super::endpoint::{Asked, Endpoint, Surroundings};
 use super::failure::Failure;
 use super::over::Over;
 use super::{
-    accounts, archive, audit, commands, exec, files, keys, network, openapi, ports, raw, sandboxes,
-    secrets, service, snapshots, templates, tunnel,
+    accounts, archive, audit, code, commands, contexts, exec, files, keys, network, openapi, ports,
+    raw, sandboxes, secrets, service, snapshots, templates, tunnel,
 };
 use crate::http::access::Refused;
 use crate::http::body::Intake;
@@ -72,6 +72,8 @@ pub fn endpoints() -> Vec<Endpoint> {
     let resources = [
         sandboxes::endpoints(),
         exec::endpoints(),
+        code::endpoints(),
+        contexts::endpoints(),
         commands::endpoints(),
         files::endpoints(),
         raw::endpoints(),

@@ -21,7 +21,9 @@
 pub mod accounts;
 pub mod archive;
 pub mod audit;
+pub mod code;
 pub mod commands;
+pub mod contexts;
 pub mod endpoint;
 pub mod events;
 pub mod exec;

@@ -2,7 +2,7 @@
 //! by REST is told the route.
 
 /// An operation and its route.
-const ROUTES: [(&str, &str); 24] = [
+const ROUTES: [(&str, &str); 25] = [
     ("create_sandbox", "`POST /v1/sandboxes`"),
     ("list_sandboxes", "`GET /v1/sandboxes`"),
     ("get_sandbox", "`GET /v1/sandboxes/{sandbox_id}`"),
@@ -13,6 +13,7 @@ const ROUTES: [(&str, &str); 24] = [
     ("destroy_sandbox", "`DELETE /v1/sandboxes/{sandbox_id}`"),
     ("run_command", "`POST …/exec`"),
     ("run_code", "`POST …/run-code`"),
+    ("code_contexts", "`GET …/contexts`"),
     ("get_command", "`GET …/commands/output`"),
     ("list_commands", "`GET …/commands`"),
     ("send_input", "`POST …/commands/input`"),

@@ -262,7 +262,7 @@ fn without_a_key_one_can_look_around_and_takes_no_session() {
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         assert_eq!(site.post(&[], initialized).await.status, 202);
         let listed = site.post(&[], request(2, "tools/list", json!({}))).await.json();
-        assert_eq!(listed["result"]["tools"].as_array().expect("tools").len(), 24);
+        assert_eq!(listed["result"]["tools"].as_array().expect("tools").len(), 25);
         let info = site.post(&[], call(3, "get_service_info", json!({}))).await.json();
         assert_matches(&info, json!({"id": 3, "result": {"isError": false}}));
         let (headers, body) = modern(4, "server/discover", json!({}));

@@ -35,7 +35,7 @@ fn discovery_and_lists() {
             }),
         );
         let listed = ask(&site, "tools/list", json!({})).await.json();
-        assert_eq!(listed["result"]["tools"].as_array().expect("tools").len(), 24);
+        assert_eq!(listed["result"]["tools"].as_array().expect("tools").len(), 25);
         assert_eq!(listed["result"]["resultType"], "complete");
     });
 }

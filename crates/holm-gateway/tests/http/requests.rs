@@ -64,7 +64,7 @@ fn the_cards_say_what_is_here() {
                 },
             }),
         );
-        assert_eq!(card["tools"].as_array().expect("tools").len(), 24);
+        assert_eq!(card["tools"].as_array().expect("tools").len(), 25);
         for (path, url) in
             [("/mcp", "http://localhost:9000/mcp"), ("/v1/mcp", "http://localhost:9000/v1/mcp")]
         {

@@ -122,6 +122,8 @@ impl Guest {
                 "id": "cmd_1", "pid": 42, "command": "x", "state": "exited", "exitCode": 3,
                 "stdout": {"from": 0, "bytes": "b3V0Cg==", "total": 4},
             })),
+            // It has no kernels.
+            paths::guest::EXECUTE => Reply::error(501, "unimplemented", "no kernel"),
             // Whatever else only wants to be told that all is well.
             _ => Reply::json(&json!({})),
         }

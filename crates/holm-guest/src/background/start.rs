@@ -6,7 +6,7 @@ use holm_wire::background::{StartRequest, Started};
 use tokio::time::Instant;
 
 use super::job::Job;
-use crate::command::plan::Command;
+use crate::command::plan::{Becomes, Command};
 use crate::command::run::limit;
 use crate::command::spawn::{Input, spawn};
 use crate::errors::Result;
@@ -30,7 +30,7 @@ pub async fn start(guest: Shared, asked: StartRequest) -> Result<Started> {
         cwd: asked.cwd,
         default_cwd: guest.workdir(),
         user: guest.users.find(&asked.user)?,
-        report: false,
+        becomes: Becomes::Program,
     };
     let place = guest.background.place()?;
     let input = if asked.stdin { Input::Pipe } else { Input::None };

@@ -27,8 +27,19 @@ pub struct Command {
     pub default_cwd: String,
     /// As whom.
     pub user: User,
-    /// Report the process's own confinement instead of becoming the program (for `Probe`).
-    pub report: bool,
+    /// What its process becomes.
+    pub becomes: Becomes,
+}
+
+/// What a command's process becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Becomes {
+    /// The program that its first argument names.
+    Program,
+    /// A report of its own confinement (for `Probe`).
+    Report,
+    /// The guest's own program, with these arguments.
+    Guest,
 }
 
 fn text(what: &str, value: &str) -> Result<CString> {
@@ -87,8 +98,19 @@ pub fn plan(guest: &Guest, command: &Command) -> Result<Plan> {
         not_executable: format!("holm: {}: permission denied\n", shown(program)).into_bytes(),
         stdio: [-1; 3],
         terminal: false,
-        report: command.report,
+        report: command.becomes == Becomes::Report,
+        own: match command.becomes {
+            Becomes::Guest => Some(own(guest)?),
+            Becomes::Program | Becomes::Report => None,
+        },
     })
+}
+
+/// The descriptor of the guest's own program.
+fn own(guest: &Guest) -> Result<std::os::fd::RawFd> {
+    use std::os::fd::AsRawFd as _;
+    let own = guest.own.as_ref().map(|own| own.as_raw_fd());
+    own.ok_or_else(|| crate::errors::internal("cannot start its own program", "it was not found"))
 }
 
 /// All arguments and variables together pass what the system takes.

@@ -10,7 +10,7 @@ use holm_wire::guest::{DEFAULT_OUTPUT_LIMIT, MAX_OUTPUT_LIMIT, Outcome, RunReque
 use tokio::time::Instant;
 
 use super::capture::Capture;
-use super::plan::Command;
+use super::plan::{Becomes, Command};
 use super::spawn::{Child, End, Input, spawn};
 use crate::errors::{Result, invalid};
 use crate::io::{drain, read_some, write_all};
@@ -41,7 +41,7 @@ pub async fn run(guest: Shared, request: RunRequest) -> Result<RunResponse> {
         cwd: request.cwd,
         default_cwd: guest.workdir(),
         user: guest.users.find(&request.user)?,
-        report: false,
+        becomes: Becomes::Program,
     };
     let input = if request.stdin.is_some() { Input::Pipe } else { Input::None };
     let began = Instant::now();

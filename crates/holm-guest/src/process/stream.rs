@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::program::{Program, keepalive};
 use super::queue::{Follower, Queue};
-use crate::command::plan::Command;
+use crate::command::plan::{Becomes, Command};
 use crate::command::spawn::{Input, spawn};
 use crate::errors::{Result, invalid};
 use crate::server::body::Reply;
@@ -53,7 +53,8 @@ async fn begin(guest: Shared, asked: StartRequest, headers: &HeaderMap) -> Resul
     let mut argv = vec![asked.process.cmd.clone()];
     argv.extend(asked.process.args.iter().cloned());
     let cwd = asked.process.cwd.clone();
-    let command = Command { argv, env, cwd, default_cwd: user.home.clone(), user, report: false };
+    let command =
+        Command { argv, env, cwd, default_cwd: user.home.clone(), user, becomes: Becomes::Program };
     let child = spawn(&guest, &command, input)?;
     let pid = child.started().await?;
     let program = Program::new(child, pid, asked.tag, asked.process);

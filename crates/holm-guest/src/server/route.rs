@@ -3,16 +3,16 @@
 use holm_wire::connect::{Code, Error};
 use holm_wire::guest::{Configure, ListTreeRequest, RunRequest};
 use holm_wire::process::Empty;
-use holm_wire::{background, filesystem as fs, paths, process};
+use holm_wire::{background, filesystem as fs, kernel, paths, process};
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response, StatusCode, header};
 
 use super::body::{Reply, respond};
-use super::rpc::{failure, first_message, reply, stream_failure, unary};
+use super::rpc::{failure, first_message, reply, stream_failure, unary, whole};
 use crate::background::start as jobs;
 use crate::errors::Result;
 use crate::state::Shared;
-use crate::{command, files, metrics, settings, tunnel};
+use crate::{command, contexts, files, metrics, settings, tunnel};
 
 /// Answers one request.
 pub async fn answer(guest: Shared, request: Request<Incoming>) -> Response<Reply> {
@@ -107,6 +107,26 @@ async fn call(guest: Shared, path: &str, request: Request<Incoming>) -> Response
         paths::guest::KILL_BACKGROUND => {
             let kill = async |q: background::KillRequest| guest.background.kill(&q).await;
             reply(with(request, kill).await)
+        }
+        paths::guest::CREATE_CONTEXT => {
+            let create = async |q: kernel::CreateRequest| contexts::create(&guest, q).await;
+            reply(with(request, create).await)
+        }
+        paths::guest::LIST_CONTEXTS => {
+            let list = async |_: Empty| Ok(guest.contexts.view(&guest.workdir()));
+            reply(with(request, list).await)
+        }
+        paths::guest::RESTART_CONTEXT => {
+            let restart = async |q: kernel::Named| contexts::restart(&guest, q).await;
+            reply(with(request, restart).await)
+        }
+        paths::guest::DELETE_CONTEXT => {
+            let delete = async |q: kernel::Named| contexts::delete(&guest, q).await;
+            reply(with(request, delete).await)
+        }
+        paths::guest::EXECUTE => {
+            let execute = async |q: kernel::ExecuteRequest| contexts::execute(&guest, q).await;
+            whole(with(request, execute).await)
         }
         paths::guest::LIST_TREE => {
             let list = async |q: ListTreeRequest| files::list_tree::list(&guest, q).await;

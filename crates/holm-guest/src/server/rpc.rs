@@ -85,6 +85,11 @@ pub fn reply<R: Serialize>(result: Result<R>) -> Response<Reply> {
         serde_json::to_vec(&value)
             .map_err(|e| crate::errors::internal("cannot encode the reply", e))
     });
+    whole(encoded)
+}
+
+/// The same of a reply that is JSON already.
+pub fn whole(encoded: Result<Vec<u8>>) -> Response<Reply> {
     match encoded {
         Ok(bytes) => {
             if bytes.len() > LARGE_REPLY {

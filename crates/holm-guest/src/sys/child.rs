@@ -81,6 +81,8 @@ pub struct Plan {
     /// Write what the kernel says of this process to standard output instead of becoming the
     /// program.
     pub report: bool,
+    /// A program that has no name here, to become instead of one of the candidates.
+    pub own: Option<RawFd>,
 }
 
 /// The pointer arrays that `execve` wants, made before the fork.
@@ -266,6 +268,20 @@ fn report() -> ! {
 }
 
 fn exec(plan: &Plan, pointers: &mut Pointers, status: RawFd) -> ! {
+    if let Some(own) = plan.own {
+        // SAFETY: the arrays end with a null pointer and point into the plan.
+        unsafe {
+            libc::syscall(
+                libc::SYS_execveat,
+                own,
+                c"".as_ptr(),
+                pointers.argv.as_ptr(),
+                pointers.envp.as_ptr(),
+                libc::AT_EMPTY_PATH,
+            );
+        }
+        fail(status, Stage::Exec, errno());
+    }
     let mut denied = false;
     for candidate in &plan.candidates {
         // SAFETY: the arrays end with a null pointer and point into the plan, and so does the path.

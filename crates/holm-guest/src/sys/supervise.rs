@@ -81,8 +81,9 @@ fn close_range(first: RawFd, last: RawFd) {
 
 fn run(plan: &Plan, pointers: &mut Pointers, control: RawFd, drains: [RawFd; 2]) -> ! {
     let landlock = plan.landlock.unwrap_or(-1);
+    let own = plan.own.unwrap_or(-1);
     let [stdin, stdout, stderr] = plan.stdio;
-    close_others(&mut [control, drains[0], drains[1], landlock, stdin, stdout, stderr]);
+    close_others(&mut [control, drains[0], drains[1], landlock, own, stdin, stdout, stderr]);
     raw::become_subreaper();
     let Ok(signals) = raw::child_signals(Some(libc::SIGTERM)) else {
         send(control, FAILED, Stage::Fork as i32, libc::EMFILE);

@@ -6,6 +6,7 @@
 mod calls;
 mod error;
 mod files;
+mod kernel;
 mod pool;
 mod stream;
 mod tree;
@@ -14,6 +15,7 @@ mod upload;
 
 pub use error::ClientError;
 pub use files::FileBody;
+pub use kernel::KernelAnswer;
 pub use pool::{CallLimits, GuestClient};
 pub use stream::EventStream;
 pub use tree::TreeUpload;

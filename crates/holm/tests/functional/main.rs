@@ -13,6 +13,7 @@ mod environment;
 mod files;
 mod installs;
 mod isolation;
+mod kernels;
 mod lifecycle;
 mod limits;
 mod load;

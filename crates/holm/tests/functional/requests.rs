@@ -140,6 +140,7 @@ fn case_92_every_tool_as_documented(home: &Home) {
         ("list_commands", json!({})),
         ("kill_command", json!({"command_id": "cmd_1", "signal": "SIGKILL"})),
         ("run_code", json!({"code": "print(6*7)"})),
+        ("code_contexts", json!({"action": "list"})),
         ("write_file", json!({"path": "dir/f", "content": "text"})),
         ("read_file", json!({"path": "dir/f"})),
         ("list_files", json!({})),
@@ -190,7 +191,7 @@ fn case_92_every_tool_as_documented(home: &Home) {
             first = id.to_owned();
         }
     }
-    assert_eq!(names.len(), 24, "the alias is not shown: {names:?}");
+    assert_eq!(names.len(), 25, "the alias is not shown: {names:?}");
     let info = mcp.call("get_service_info", json!({}));
     assert_eq!(info.ok()["version"], json!(env!("CARGO_PKG_VERSION")));
     let missing = info.ok()["missing"].as_array().expect("layers").clone();

@@ -103,7 +103,7 @@ async fn list(mut context: Context) -> Result<Output, ToolError> {
         let _ = write!(text, "\n[could not be read: {}]", page.unreadable.join(", "));
         shown["unreadable"] = json!(page.unreadable);
     }
-    Ok(Output { text, structured: shown, failed: false })
+    Ok(Output { text, structured: shown, failed: false, images: Vec::new() })
 }
 
 fn show(file: &FileEntry) -> Value {

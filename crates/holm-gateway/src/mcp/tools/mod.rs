@@ -1,5 +1,7 @@
 //! The tools, one file each. The order here is the order in `tools/list`.
 
+mod code_contexts;
+mod code_result;
 mod create_sandbox;
 mod delete_snapshot;
 mod destroy_sandbox;
@@ -42,6 +44,7 @@ pub fn all() -> Vec<Tool> {
         kill_command::tool(),
         list_commands::tool(),
         run_code::tool(),
+        code_contexts::tool(),
         write_file::tool(),
         read_file::tool(),
         list_files::tool(),

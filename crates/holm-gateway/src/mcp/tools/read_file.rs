@@ -96,5 +96,5 @@ async fn read(mut context: Context) -> Result<Output, ToolError> {
         ));
     }
     shown["content"] = content.into();
-    Ok(Output { text, structured: shown, failed: false })
+    Ok(Output { text, structured: shown, failed: false, images: Vec::new() })
 }

@@ -17,6 +17,7 @@ pub fn output(id: &SandboxId, result: &CommandResult) -> Output {
         text: text(result),
         structured: Value::Object(structured),
         failed: result.exit_code != 0 || result.timed_out,
+        images: Vec::new(),
     }
 }
 
@@ -58,6 +59,14 @@ fn fields(result: &CommandResult) -> Map<String, Value> {
 }
 
 fn text(result: &CommandResult) -> String {
+    let mut text = head(result);
+    stream(&mut text, "stdout", &result.stdout);
+    stream(&mut text, "stderr", &result.stderr);
+    text
+}
+
+/// How it ended, without what it wrote.
+pub fn head(result: &CommandResult) -> String {
     let mut text = format!("exit code {}", result.exit_code);
     if let Some(signal) = &result.signal {
         // Writing to a string cannot fail, here and below.
@@ -72,8 +81,6 @@ fn text(result: &CommandResult) -> String {
     if let Some(note) = &result.note {
         let _ = write!(text, "\n{note}");
     }
-    stream(&mut text, "stdout", &result.stdout);
-    stream(&mut text, "stderr", &result.stderr);
     text
 }
 

@@ -5,28 +5,26 @@ use std::time::Duration;
 use holm_engine::{Language, RunCode};
 
 use super::run_command::MAX_TIMEOUT_MS;
-use super::{report, target};
+use super::{code_result, report, target};
 use crate::mcp::outcome::{Output, ToolError};
 use crate::mcp::schema;
 use crate::mcp::tool::{Context, Hints, Tool, Work};
 
 pub(super) fn tool() -> Tool {
     let languages = Language::ALL.map(Language::as_str);
-    let mut output = report::properties();
-    output.push(("language", schema::choice("The language.", &languages)));
-    output.push(("stateful", schema::boolean("False: no variables are kept between calls.")));
     let mut always = report::ALWAYS.to_vec();
     always.extend(["language", "stateful"]);
     Tool {
         name: "run_code",
         hidden_names: &[],
         title: "Run code",
-        description: "Runs a program and returns exit code, stdout and stderr. Each call is a \
-            fresh interpreter: variables are not kept, files in /workspace are. Print what you \
-            want to see; the last expression is not shown, and plots or other images are not \
-            returned (save them and use read_file with encoding base64). Long programs are \
-            fine. If the language is not installed in the sandbox, the answer says so \
-            (language_unavailable).",
+        description: "Runs a program. Where the sandbox has a Jupyter kernel of the language the \
+            answer says stateful: true: variables are kept for the next call (code_contexts \
+            makes further contexts), the last expression is shown, plots come as images. Else \
+            (stateful: false), and with env or cwd, each call is a fresh interpreter: print what \
+            you want to see; save plots and use read_file with encoding base64. Files in \
+            /workspace are kept. Nothing can be typed in: input() fails. If the language is not \
+            installed in the sandbox, the answer says so (language_unavailable).",
         hints: Hints::Changes,
         input: schema::input(
             &[
@@ -46,13 +44,29 @@ pub(super) fn tool() -> Tool {
                         30_000,
                     ),
                 ),
-                ("env", schema::strings_by_name("Environment variables for this program.")),
-                ("cwd", schema::string("Working directory; /workspace where left out.")),
+                (
+                    "context",
+                    schema::string(
+                        "Context to run in, from code_contexts; the language's default one where \
+                         left out.",
+                    ),
+                ),
+                (
+                    "save_to",
+                    schema::string("Directory in which images and PDFs of results are stored too."),
+                ),
+                (
+                    "env",
+                    schema::strings_by_name(
+                        "Environment variables for this program; it runs in a fresh interpreter.",
+                    ),
+                ),
+                ("cwd", schema::string("Working directory; it runs in a fresh interpreter.")),
                 ("sandbox_id", schema::sandbox_id()),
             ],
             &["code"],
         ),
-        output: schema::output(&output, &[&always]),
+        output: schema::output(&code_result::properties(), &[&always]),
         makes_default: false,
         run,
     }
@@ -74,17 +88,14 @@ async fn run_code(mut context: Context) -> Result<Output, ToolError> {
         env: args.strings_by_name("env", &["envs"])?,
         cwd: args.word("cwd")?,
         user: None,
+        context: args.word("context")?,
+        save_to: args.word("save_to")?,
     };
     let named = args.word("sandbox_id")?;
     args.finish()?;
     let target = target::needed_or_fresh(&context, named).await?;
     match context.session.engine().code_run(&target.id, wanted).await {
-        Ok(answer) => {
-            let mut output = report::output(&target.id, &answer.result);
-            output.structured["language"] = answer.language.as_str().into();
-            output.structured["stateful"] = answer.stateful.into();
-            Ok(output)
-        }
+        Ok(answer) => Ok(code_result::output(&target.id, &answer)),
         Err(mut error) => {
             let partial = error.partial.take();
             Err(report::add_partial(target.error(error), partial.as_deref()))

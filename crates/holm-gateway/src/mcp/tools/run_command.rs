@@ -123,6 +123,7 @@ async fn run_command(mut context: Context) -> Result<Output, ToolError> {
                 "background": true,
             }),
             failed: false,
+            images: Vec::new(),
         });
     }
     match engine.exec_run(&target.id, wanted).await {

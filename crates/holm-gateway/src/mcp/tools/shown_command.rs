@@ -92,7 +92,7 @@ pub fn line(command: &BackgroundCommand) -> String {
 pub fn answer(id: &SandboxId, command: &BackgroundCommand) -> Output {
     let mut structured = head(command);
     structured["sandbox_id"] = json!(id);
-    Output { text: line(command), structured, failed: false }
+    Output { text: line(command), structured, failed: false, images: Vec::new() }
 }
 
 /// The text of a part, with what is before and after it.

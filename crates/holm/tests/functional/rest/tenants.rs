@@ -72,6 +72,7 @@ fn tools(client: &Client, session: &str, id: &str) -> Vec<(String, Answer)> {
         ("kill_command", json!({"command_id": "cmd_1"})),
         ("list_commands", json!({})),
         ("run_code", json!({"code": "open('touched', 'w')"})),
+        ("code_contexts", json!({"action": "restart", "context": "python"})),
         ("write_file", json!({"path": "touched", "content": "x"})),
         ("read_file", json!({"path": "note"})),
         ("list_files", json!({})),
