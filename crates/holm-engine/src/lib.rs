@@ -119,9 +119,9 @@ pub use uses::Use;
 pub use view::{
     Background, BackgroundCommand, BackgroundState, CodeContext, CodeError, CodeOutput,
     CodeOutputKind, CodeResult, Command, CommandResult, ContextState, CreateContext, CreateSandbox,
-    Destroyed, FileContent, FileEntry, FileList, FileWritten, ForkSandbox, GetCommand, KernelResult,
-    Limits, ListSandboxes, NetworkState, NetworkView, Output, OutputPart, RunCode, RunCommand,
-    SandboxView, ServiceInfo, SnapshotView, UsageNow, UsageReport, UsageRow,
+    Destroyed, FileContent, FileEntry, FileList, FileWritten, ForkSandbox, GetCommand,
+    KernelResult, Limits, ListSandboxes, NetworkState, NetworkView, Output, OutputPart, RunCode,
+    RunCommand, SandboxView, ServiceInfo, SnapshotView, UsageNow, UsageReport, UsageRow,
 };
 pub use webhook::{Deliver, Delivered, Message, WebhookRules, Webhooks};
 

@@ -14,8 +14,8 @@ use crate::shares::{Places, Shares};
 use crate::template::Template;
 use crate::text::shorten;
 use crate::{
-    AccountId, Engine, Error, ErrorKind, HeldTemplate, SandboxId, SandboxState, SnapshotView, TemplateLibrary,
-    copy, driver_error,
+    AccountId, Engine, Error, ErrorKind, HeldTemplate, SandboxId, SandboxState, SnapshotView,
+    TemplateLibrary, copy, driver_error,
 };
 
 /// How many sandboxes are copied at a time, on this machine; of one account, one.

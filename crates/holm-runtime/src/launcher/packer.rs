@@ -82,8 +82,7 @@ fn start(slot: &mut Slot) -> Result<Vec<OwnedFd>, Failure> {
     // Less is slower, and nothing else.
     let _ = rustix::pipe::fcntl_setpipe_size(&out, PIPE);
     let keep = [init.as_raw_fd(), out.as_raw_fd(), says.as_raw_fd()];
-    slot.stood_still =
-        slot.group.as_ref().is_some_and(|group| group.is_frozen().unwrap_or(false));
+    slot.stood_still = slot.group.as_ref().is_some_and(|group| group.is_frozen().unwrap_or(false));
     let (group, ids) = (slot.group.as_ref(), slot.ids);
     let pid = helper::start(c"holm-packer", &keep, move || {
         helper::die_with_launcher()?;
