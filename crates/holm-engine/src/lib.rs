@@ -55,6 +55,7 @@ mod price;
 mod rate;
 mod ready;
 mod record;
+mod registry;
 mod room;
 mod sandbox;
 mod script;

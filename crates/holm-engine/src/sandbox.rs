@@ -1,7 +1,6 @@
 //! One live sandbox in memory: its record, its lease, its machine, and who waits for its end.
 
 use std::any::Any;
-use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -373,37 +372,5 @@ pub(crate) fn view(record: &Record, measured: &Measured) -> SandboxView {
         ports: Vec::new(),
         usage: None,
         ended: record.ended,
-    }
-}
-
-/// The live sandboxes by id.
-#[derive(Default)]
-pub(crate) struct Registry(Mutex<HashMap<SandboxId, Arc<Sandbox>>>);
-
-impl Registry {
-    fn lock(&self) -> MutexGuard<'_, HashMap<SandboxId, Arc<Sandbox>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn add(&self, sandbox: &Arc<Sandbox>) {
-        self.lock().insert(sandbox.id, Arc::clone(sandbox));
-    }
-
-    pub fn remove(&self, id: &SandboxId) {
-        self.lock().remove(id);
-    }
-
-    pub fn get(&self, id: &SandboxId) -> Option<Arc<Sandbox>> {
-        self.lock().get(id).cloned()
-    }
-
-    pub fn all(&self) -> Vec<Arc<Sandbox>> {
-        self.lock().values().cloned().collect()
-    }
-
-    /// Those of one account.
-    pub fn of(&self, account: AccountId) -> Vec<Arc<Sandbox>> {
-        let all = self.lock();
-        all.values().filter(|sandbox| sandbox.account == account).cloned().collect()
     }
 }

@@ -11,7 +11,10 @@ const MAKES: &[&str] = &[
     "Command::new",
     "process::Command",
     ".spawn()",
-    "fork(",
+    // A fork of a sandbox takes arguments, and is nobody else's.
+    "fork()",
+    "libc::fork",
+    "unistd::fork",
     "fork_into",
     "clone3",
     "libc::clone",

@@ -18,6 +18,7 @@ fn help() {
     check("help-template", holm(&["template", "--help"]));
     check("help-template-pull", holm(&["template", "pull", "--help"]));
     check("help-template-import", holm(&["template", "import", "--help"]));
+    check("help-cp", holm(&["cp", "--help"]));
     check("help-config", holm(&["config", "--help"]));
     check("help-doctor", holm(&["doctor", "--help"]));
     check("help-completions", holm(&["completions", "--help"]));
@@ -45,6 +46,7 @@ fn completions_name_every_command() {
             "key",
             "secret",
             "template",
+            "cp",
             "config",
             "doctor",
             "completions",
