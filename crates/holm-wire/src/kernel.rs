@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn what_is_longer_than_any_honest_list_is_not_read() {
         let check = |text: &str, fits: bool| {
-            assert_eq!(serde_json::from_str::<Executed>(text).is_ok(), fits, "{:.60}", text);
+            assert_eq!(serde_json::from_str::<Executed>(text).is_ok(), fits, "{text:.60}");
         };
         let list = |count: usize| format!("{{\"outputs\":[{}]}}", vec!["{}"; count].join(","));
         check("{}", true);

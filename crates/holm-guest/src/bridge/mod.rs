@@ -104,9 +104,7 @@ impl Orders {
             let input = std::io::stdin();
             let input = input.as_fd();
             // A kernel that has ended is told of when the next code comes.
-            if kernel.end().is_some() {
-                self.read();
-            } else if kernel.wait(Some(input), None).besides {
+            if kernel.end().is_some() || kernel.wait(Some(input), None).besides {
                 self.read();
             }
         }

@@ -62,18 +62,23 @@ fn greeting() -> [u8; 64] {
     bytes
 }
 
+/// A length that is known to be short.
+fn byte(length: usize) -> u8 {
+    u8::try_from(length).unwrap_or(u8::MAX)
+}
+
 fn ready(role: Role) -> Vec<u8> {
     let name: &[u8] = match role {
         Role::Dealer => b"DEALER",
         Role::Subscriber => b"SUB",
     };
     let mut body = b"\x05READY\x0bSocket-Type\0\0\0".to_vec();
-    body.push(name.len() as u8);
+    body.push(byte(name.len()));
     body.extend_from_slice(name);
     if role == Role::Dealer {
         body.extend_from_slice(b"\x08Identity\0\0\0\0");
     }
-    let mut frame = vec![COMMAND, body.len() as u8];
+    let mut frame = vec![COMMAND, byte(body.len())];
     frame.extend_from_slice(&body);
     frame
 }
@@ -321,7 +326,7 @@ mod tests {
     fn what_is_too_long_is_passed_over() {
         let mut bytes = b"\x01\x01a\x03".to_vec();
         bytes.extend_from_slice(&(MOST_KEPT as u64).to_be_bytes());
-        let text: Vec<u8> = (0..MOST_KEPT).map(|at| b'a' + (at % 23) as u8).collect();
+        let text: Vec<u8> = (0..MOST_KEPT).map(|at| b'a' + byte(at % 23)).collect();
         bytes.extend_from_slice(&text);
         bytes.extend_from_slice(b"\x00\x01c\x00\x01d");
         let got = parsed(&bytes, 100_000).unwrap();

@@ -108,8 +108,7 @@ pub fn plan(guest: &Guest, command: &Command) -> Result<Plan> {
 
 /// The descriptor of the guest's own program.
 fn own(guest: &Guest) -> Result<std::os::fd::RawFd> {
-    use std::os::fd::AsRawFd as _;
-    let own = guest.own.as_ref().map(|own| own.as_raw_fd());
+    let own = guest.own.as_ref().map(rustix::fd::AsRawFd::as_raw_fd);
     own.ok_or_else(|| crate::errors::internal("cannot start its own program", "it was not found"))
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn pack(
 ) -> Result<(), Failure> {
     let packed = enter::below(init, ids).and_then(|disk| {
         let mut walk = walk::Walk::new(File::from(out));
-        walk.all(&disk).map_err(|failed| failed.into_failure())?;
+        walk.all(&disk).map_err(walk::Failed::into_failure)?;
         Ok(Packed { paused, ..walk.packed() })
     });
     tell(report, &packed).map_err(|error| Failure::internal(format!("report: {error}")))

@@ -129,7 +129,7 @@ impl<W: Write> Walk<W> {
         match self.try_entry(above, name, path) {
             Ok(found) => Ok(found),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) if error.get_ref().is_some_and(|inner| inner.is::<TooMany>()) => {
+            Err(error) if is_too_many(&error) => {
                 Err(refused(path.to_vec(), "it has too many extended attributes"))
             }
             Err(error) => Err(failed(path, error)),
@@ -151,11 +151,12 @@ impl<W: Write> Walk<W> {
             return Ok(Some(directory));
         }
         // A whiteout may have several names as well; each is one by itself.
-        if facts.st_nlink > 1 && kind != FileType::CharacterDevice {
-            if let Some(first) = self.seen.get(&(facts.st_dev, facts.st_ino)).cloned() {
-                self.head(path, b'1', &facts, 0, &first, &[])?;
-                return Ok(None);
-            }
+        if facts.st_nlink > 1
+            && kind != FileType::CharacterDevice
+            && let Some(first) = self.seen.get(&(facts.st_dev, facts.st_ino)).cloned()
+        {
+            self.head(path, b'1', &facts, 0, &first, &[])?;
+            return Ok(None);
         }
         match kind {
             FileType::RegularFile => {
@@ -378,4 +379,9 @@ impl Failed {
         };
         Failure::of(kind, text).because(format!("{path}: {}", self.error))
     }
+}
+
+/// Whether that is what was wrong.
+fn is_too_many(error: &io::Error) -> bool {
+    error.get_ref().and_then(|inner| inner.downcast_ref::<TooMany>()).is_some()
 }
