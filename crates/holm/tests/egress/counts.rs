@@ -131,7 +131,7 @@ fn kept(inside: &Inside<'_>, wanted: u32) -> String {
 }
 
 fn the_settings_file_bounds_connections(home: &Home, _bed: &Bed) {
-    settings(home, "[network]\nconnections_max = 5\nconnections_total = 8\n");
+    settings(home, "[network]\nconnections_max = 5\nconnections_total = 11\n");
     let serve = home.serve(&[], &[]);
     let caller = Session(&serve, serve.session());
     let rule = |inside: &Inside<'_>| {
@@ -142,8 +142,8 @@ fn the_settings_file_bounds_connections(home: &Home, _bed: &Bed) {
     assert_eq!(kept(&first, 7), "5");
     assert!(rule(&first).ends_with("limit: 5 open connections"), "{}", rule(&first));
     let second = Inside::new(&caller, json!("open"));
-    assert_eq!(kept(&second, 5), "3", "what the first has left of all");
-    assert!(rule(&second).ends_with("limit: open connections of the service"), "{}", rule(&second));
+    assert_eq!(kept(&second, 5), "1", "what the first has left of their account's share: 6 of 11");
+    assert!(rule(&second).contains("share"), "{}", rule(&second));
     first.destroy();
     until("there to be room", || (second.probe("tcp 203.0.113.10 80") == "reached").then_some(()));
     serve.end();
