@@ -1,7 +1,7 @@
 //! The library of templates, as the engine asks for it.
 
 use std::any::Any;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use holm_engine::{
@@ -21,22 +21,6 @@ struct OnDisk {
 /// The library of a data directory.
 pub(crate) fn on_disk(data_dir: PathBuf) -> SharedLibrary {
     Arc::new(OnDisk { data_dir, library: OnceLock::new() })
-}
-
-/// Removes what pulls and imports that were killed have left in a data directory. Where nobody ever had
-/// a template there is nothing to look at, and nothing is made.
-pub(crate) fn sweep(data_dir: &Path) {
-    if !data_dir.join("images").exists() {
-        return;
-    }
-    match Library::open(data_dir).and_then(|library| library.sweep()) {
-        Ok(0) => {}
-        Ok(drafts) => tracing::info!(drafts, "removed what was left half-made of templates"),
-        Err(error) => tracing::warn!(
-            error = %error.internal,
-            "what was left half-made of templates could not be removed"
-        ),
-    }
 }
 
 impl OnDisk {

@@ -207,7 +207,8 @@ fn case_92_every_tool_as_documented(home: &Home) {
     let usage = mcp.call("get_usage", json!({}));
     assert_eq!(
         (&usage.ok()["sandboxes_running"], &usage.ok()["sandboxes_total"]),
-        (&json!(0), &json!(1))
+        (&json!(1), &json!(2)),
+        "the fork is a sandbox of its own"
     );
     assert!(usage.ok()["balance"].is_null());
     mcp.end(home);

@@ -25,7 +25,6 @@ fn what_a_killed_import_left_goes_at_the_next_start(home: &Home) {
     serve.signal(Signal::KILL);
     serve.wait();
     let drafts = home.data().join("images/drafts");
-    assert!(!drafts.exists(), "nobody asked for a template");
     std::fs::create_dir_all(drafts.join("0123456789abcdef/tree/etc")).expect("made");
     std::fs::write(drafts.join("0123456789abcdef/tree/etc/passwd"), "root").expect("written");
     let serve = home.serve(&KEEP, &[]);

@@ -113,9 +113,6 @@ async fn serve(ground: Ground, settings: ServeSettings) -> Result<u8, Failure> {
     let node = engine_settings.node.to_string();
     let engine = Engine::with_store(Arc::clone(&driver) as _, engine_settings, Arc::clone(&store));
     engine.start().await.map_err(|error| host::engine_failure(&error))?;
-    let data_dir = host::data_dir(&settings.host);
-    // Beside everything else: nobody waits for the room.
-    tokio::task::spawn_blocking(move || library::sweep(&data_dir));
     if let Some(mend) = engine.network_missing() {
         tracing::warn!("sandboxes have no network: this host gives no egress gate. {mend}");
     }

@@ -72,7 +72,7 @@ fn case_58_creates_whose_callers_went_away_leave_nothing(home: &Home) {
         let mut answered = 0;
         for n in 0..50 {
             let patience = Duration::from_millis([10, 50, 200][n % 3]);
-            let sent = serve.send("POST", "/v1/sandboxes", &json, r#"{"timeout_seconds": 20}"#);
+            let sent = serve.send("POST", "/v1/sandboxes", &json, r#"{"timeout_seconds": 60}"#);
             let Some(answer) = patient(sent, patience) else { continue };
             // Where undoing is slower than hanging up, those given up count until they are gone.
             if answer.status == 429 {
