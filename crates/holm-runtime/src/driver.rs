@@ -193,7 +193,8 @@ pub trait Machine: Send + Sync + 'static {
     /// Everything that the sandbox has written, as a layer for another one on the same base. Its
     /// processes stand still until the stream is read to its end or dropped, so that all of it is of one
     /// moment; where this host gives no group that can be stopped ([`Packed::paused`](crate::Packed))
-    /// they go on. Nobody outside opens a path of the sandbox: a helper below its root, which can reach
+    /// they go on. Where the stream ends with an error because their launcher died, they stand still until
+    /// [`Self::thaw`]. Nobody outside opens a path of the sandbox: a helper below its root, which can reach
     /// nothing else, writes the stream.
     ///
     /// # Errors

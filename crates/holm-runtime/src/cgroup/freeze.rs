@@ -11,6 +11,8 @@ use super::{Control as _, Group};
 
 /// Longest pause between two looks where nobody tells of a change.
 const LOOK: Duration = Duration::from_millis(20);
+/// After how many looks a group is let go for a moment.
+const ANEW: u32 = 16;
 
 impl Group {
     /// Stops all processes and returns once all stand still. Blocks the thread. After an error all
@@ -36,13 +38,21 @@ impl Group {
     }
 
     /// The old interface has no event for it, and goes on with what did not stop at once only when
-    /// somebody looks.
+    /// somebody looks. Of a group that makes processes all the time some may never stop: it is asked
+    /// again each time, and now and then let go for a moment and asked anew.
     fn look_until_frozen(&self, late: Instant) -> io::Result<()> {
         let mut pause = Duration::from_millis(1);
+        let mut looks = 0_u32;
         while !self.is_frozen()? {
             if Instant::now() >= late {
                 return Err(io::ErrorKind::TimedOut.into());
             }
+            looks += 1;
+            if looks.is_multiple_of(ANEW) {
+                self.freeze(false)?;
+                pause = Duration::from_millis(1);
+            }
+            self.freeze(true)?;
             std::thread::sleep(pause);
             pause = (pause * 2).min(LOOK);
         }

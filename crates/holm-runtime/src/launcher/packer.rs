@@ -3,7 +3,7 @@
 //! processes go on, unless they stood still before.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Signal};
@@ -99,19 +99,14 @@ fn start(slot: &mut Slot) -> Result<Vec<OwnedFd>, Failure> {
 /// Stops all processes of the group; false where there is none that can be stopped.
 fn stop(group: Option<&Group>) -> Result<bool, Failure> {
     let Some(group) = group else { return Ok(false) };
-    match group.freeze(true) {
+    match group.freeze_whole(PATIENCE) {
         Err(error) if error.kind() == std::io::ErrorKind::Unsupported => return Ok(false),
-        other => other.tried("stop the sandbox")?,
-    }
-    let late = Instant::now() + PATIENCE;
-    while !group.is_frozen().tried("look whether the sandbox stands still")? {
-        if Instant::now() > late {
+        Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
             let text = "The sandbox's processes do not stop: one of them waits for its disk. Try \
                         again.";
             return Err(Failure::of(DriverErrorKind::InUse, text));
         }
-        // The old interface has no event for it.
-        std::thread::sleep(Duration::from_millis(1));
+        other => other.tried("stop the sandbox")?,
     }
     Ok(true)
 }

@@ -9,6 +9,7 @@ use holm_runtime::{DriverErrorKind, LinuxOptions, Machine, Packed, Root, Sandbox
 use crate::harness::Test;
 use crate::layers::{on, tree::Tree};
 use crate::leftovers;
+use crate::outlive::is_alive;
 use crate::rig::{Rig, options, sh, spec};
 
 pub const TESTS: &[Test] = &[
@@ -222,9 +223,15 @@ fn after_the_launcher_died() {
         let mut start = vec![0; 4096];
         stream.read_exact(&mut start).unwrap();
         let launcher = i32::try_from(rig.driver.launcher_pid()).ok().and_then(Pid::from_raw);
-        kill_process(launcher.unwrap(), Signal::KILL).unwrap();
+        let launcher = launcher.unwrap();
+        kill_process(launcher, Signal::KILL).unwrap();
+        // Whoever reads for it goes with it; until then it may come to its end.
+        let pid = u32::try_from(launcher.as_raw_nonzero().get()).unwrap();
+        leftovers::wait_until("the launcher is gone", || !is_alive(pid));
         std::io::copy(&mut stream, &mut std::io::sink()).unwrap();
         assert!(stream.finish().is_err());
+        // Only its owner knows whether it is paused, so nobody else lets it go on.
+        rig.runtime.block_on(machine.thaw()).unwrap();
         assert_eq!(sh(&*machine, "root", "echo on"), "on\nexit 0\n");
         let (archive, _) = pack(&rig, &*machine);
         assert!(tar(&archive, &["-t"]).contains("workspace/large\n"));
