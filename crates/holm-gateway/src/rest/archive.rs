@@ -38,7 +38,7 @@ impl Input for Archive {
     fn describe(_: &mut SchemaGenerator) -> Option<BodyDoc> {
         let schema = json!({"type": "string", "contentMediaType": TAR});
         // No body is an archive without entries.
-        Some(BodyDoc { content_type: TAR, schema, required: false })
+        Some(BodyDoc { content_type: "application/octet-stream", schema, required: false })
     }
 
     async fn read(

@@ -231,9 +231,15 @@ fn launcher_killed_while_busy() {
         let launcher = rig.driver.launcher_pid();
         rig.runtime.block_on(async {
             let mut creates: Vec<_> = (0..6).map(|_| rig.driver.create(spec())).collect();
+            // On a busy machine one may be there at the first look.
+            let mut done: Vec<_> = creates.iter().map(|_| None).collect();
             let mut destroy = stays.destroy();
             std::future::poll_fn(|context| {
-                creates.iter_mut().for_each(|create| drop(create.as_mut().poll(context)));
+                for (create, done) in creates.iter_mut().zip(&mut done) {
+                    if let std::task::Poll::Ready(made) = create.as_mut().poll(context) {
+                        *done = Some(made);
+                    }
+                }
                 if round == 11 {
                     drop(destroy.as_mut().poll(context));
                 }
@@ -243,8 +249,12 @@ fn launcher_killed_while_busy() {
             tokio::time::sleep(std::time::Duration::from_millis(round * 2)).await;
             seen.note();
             kill(launcher);
-            for create in creates {
-                let machine = create.await.unwrap();
+            for (create, done) in creates.into_iter().zip(done) {
+                let made = match done {
+                    Some(made) => made,
+                    None => create.await,
+                };
+                let machine = made.unwrap();
                 ping(&*machine);
                 machine.destroy().await.unwrap();
             }
