@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use holm_http::Parts;
 use http_body_util::{BodyExt as _, Full};
 use hyper::header::{
     AUTHORIZATION, HOST, HeaderName, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT,
@@ -14,7 +15,6 @@ use tokio::time::{sleep, timeout};
 use crate::connect::{Connector, Reach, Stream};
 use crate::error::{Error, ErrorKind};
 use crate::key::ApiKey;
-use crate::parts::Parts;
 use crate::pool::{Body, Connection, Pool};
 use crate::proxy::Proxies;
 use crate::response::Response;

@@ -8,7 +8,7 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`client`], [`parts`], [`response`] | requests and answers |
+//! | [`client`], [`response`] | requests and answers |
 //! | [`connect`], [`pool`], [`tls`], [`proxy`] | connections |
 //! | [`retry`] | what is sent again, and when |
 //! | [`sse`] | streams of events |
@@ -29,7 +29,6 @@ pub mod error;
 pub mod key;
 pub mod mcp;
 pub mod otlp;
-pub mod parts;
 pub mod pool;
 pub mod proxy;
 pub mod public;
@@ -46,7 +45,6 @@ pub use client::{Client, Options, Repeat, Request};
 pub use connect::{Network, Reach};
 pub use error::{Error, ErrorKind};
 pub use key::ApiKey;
-pub use parts::{PartSender, Parts, parts};
 pub use proxy::Proxies;
 pub use response::Response;
 pub use rest::Rest;
@@ -55,4 +53,5 @@ pub use upgrade::{Tunnel, Upgrade};
 pub use url::{Url, UrlError};
 
 pub use bytes::Bytes;
+pub use holm_http::{PartSender, Parts, parts};
 pub use hyper::Method;

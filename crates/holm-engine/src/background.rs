@@ -180,8 +180,21 @@ impl Engine {
         Ok(view(found, &nothing()))
     }
 
-    /// One call about such commands, given up when the sandbox ends.
+    /// One call about such commands.
     async fn background_call<T>(
+        &self,
+        sandbox: &Arc<Sandbox>,
+        about: About,
+        call: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, Error> {
+        self.guest_call(sandbox, about, call).await.map_err(|error| match error.kind {
+            ErrorKind::NotFound => error.suggest("Use list_commands to see which there are."),
+            _ => error,
+        })
+    }
+
+    /// One call of the guest, given up when the sandbox ends.
+    pub(crate) async fn guest_call<T>(
         &self,
         sandbox: &Arc<Sandbox>,
         about: About,
@@ -194,15 +207,7 @@ impl Engine {
         };
         match answer {
             Ok(answer) => Ok(answer),
-            Err(error) => {
-                let error = self.call_failed(sandbox, &error, about).await;
-                Err(match error.kind {
-                    ErrorKind::NotFound => {
-                        error.suggest("Use list_commands to see which there are.")
-                    }
-                    _ => error,
-                })
-            }
+            Err(error) => Err(self.call_failed(sandbox, &error, about).await),
         }
     }
 }

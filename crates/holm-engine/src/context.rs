@@ -1,15 +1,10 @@
 //! Code contexts. They are the guest's, as commands in the background are: nothing of them is kept here.
 
-use std::future::Future;
-use std::sync::Arc;
-
-use holm_wire::client::ClientError;
 use holm_wire::kernel::{self as wire, CreateRequest, MOST_CONTEXTS, Named, State};
 use jiff::Timestamp;
 
 use crate::command::{check_cwd, user};
 use crate::guest_error::About;
-use crate::sandbox::Sandbox;
 use crate::text::shorten;
 use crate::{CodeContext, ContextState, CreateContext, Engine, Error, ErrorKind, SandboxId, env};
 
@@ -38,7 +33,7 @@ impl Engine {
         };
         let sandbox = self.in_use(id).await?;
         let guest = sandbox.guest()?.clone();
-        self.context_call(&sandbox, guest.create_context(&request)).await.map(view)
+        self.guest_call(&sandbox, About::Context, guest.create_context(&request)).await.map(view)
     }
 
     /// All code contexts of a sandbox, in the order in which they were made; the default ones among
@@ -49,7 +44,7 @@ impl Engine {
     pub async fn context_list(&self, id: &SandboxId) -> Result<Vec<CodeContext>, Error> {
         let sandbox = self.in_use(id).await?;
         let guest = sandbox.guest()?.clone();
-        let list = self.context_call(&sandbox, guest.list_contexts()).await?;
+        let list = self.guest_call(&sandbox, About::Context, guest.list_contexts()).await?;
         // A hostile guest lists no more than an honest one.
         Ok(list.contexts.into_iter().take(MOST_CONTEXTS).map(view).collect())
     }
@@ -67,7 +62,7 @@ impl Engine {
         let named = Named { id: context_id(context)? };
         let sandbox = self.in_use(id).await?;
         let guest = sandbox.guest()?.clone();
-        self.context_call(&sandbox, guest.restart_context(&named)).await.map(view)
+        self.guest_call(&sandbox, About::Context, guest.restart_context(&named)).await.map(view)
     }
 
     /// Ends a context and its kernel, with what runs in it.
@@ -78,24 +73,7 @@ impl Engine {
         let named = Named { id: context_id(context)? };
         let sandbox = self.in_use(id).await?;
         let guest = sandbox.guest()?.clone();
-        self.context_call(&sandbox, guest.delete_context(&named)).await
-    }
-
-    /// One call about contexts, given up when the sandbox ends.
-    async fn context_call<T>(
-        &self,
-        sandbox: &Arc<Sandbox>,
-        call: impl Future<Output = Result<T, ClientError>>,
-    ) -> Result<T, Error> {
-        let answer = tokio::select! {
-            biased;
-            answer = call => answer,
-            ended = sandbox.ended() => return Err(Error::gone(&sandbox.id, ended)),
-        };
-        match answer {
-            Ok(answer) => Ok(answer),
-            Err(error) => Err(self.call_failed(sandbox, &error, About::Context).await),
-        }
+        self.guest_call(&sandbox, About::Context, guest.delete_context(&named)).await
     }
 }
 

@@ -7,13 +7,19 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
+//! | [`parts`] | bodies of requests that come part by part |
+//! | [`query`] | targets of requests |
 //! | [`heads`] | the stream that counts |
 //! | [`sender`] | the sender of requests that says when |
 
 #![forbid(unsafe_code)]
 
 pub mod heads;
+pub mod parts;
+pub mod query;
 pub mod sender;
 
 pub use heads::Heads;
+pub use parts::{PartSender, Parts, parts};
+pub use query::with_query;
 pub use sender::{Sender, handshake};

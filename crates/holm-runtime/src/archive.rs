@@ -1,6 +1,12 @@
 //! Archives, written: entries for a stream, in the form of ustar with pax records for what that has no
 //! room for. Who reads them is `holm-template`.
 
+use std::ffi::CString;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::Dir;
+
 /// Bytes of one block.
 pub const BLOCK: usize = 512;
 
@@ -33,6 +39,23 @@ pub struct Head<'a> {
 const MAX_SIZE: u64 = 0o77_777_777_777;
 /// Of seven.
 const MAX_ID: u32 = 0o7_777_777;
+
+/// Names in a directory, in the order in which they are to be taken from the end: the same directory
+/// gives the same archive, and so the same layer.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn names(directory: &OwnedFd) -> io::Result<Vec<CString>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            names.push(entry.file_name().to_owned());
+        }
+    }
+    names.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(names)
+}
 
 /// The blocks of one entry before its content.
 #[must_use]

@@ -1,14 +1,12 @@
 //! Trees of a sandbox as tar streams.
 
-use std::fmt::Write as _;
-
+use holm_http::{Parts, with_query};
 use hyper::Method;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use serde::{Deserialize, Serialize};
 
 use super::{ANSWER_BYTES, Failure, Rest, SILENCE};
 use crate::client::{Repeat, Request};
-use crate::parts::Parts;
 use crate::response::Response;
 
 /// What was unpacked.
@@ -83,26 +81,9 @@ impl Rest {
 
 /// `sandbox` is an id as the service writes it.
 fn uri(sandbox: &str, what: &str, path: &str, user: Option<&str>) -> String {
-    let mut uri = format!("/v1/sandboxes/{sandbox}/files/{what}?path=");
-    encode(&mut uri, path);
-    if let Some(user) = user {
-        uri.push_str("&user=");
-        encode(&mut uri, user);
-    }
-    uri
-}
-
-fn encode(uri: &mut String, value: &str) {
-    for byte in value.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b'/' => {
-                uri.push(char::from(byte));
-            }
-            _ => {
-                let _ = write!(uri, "%{byte:02X}");
-            }
-        }
-    }
+    let mut query = vec![("path", path)];
+    query.extend(user.map(|user| ("user", user)));
+    with_query(&format!("/v1/sandboxes/{sandbox}/files/{what}"), &query)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::ffi::{CStr, CString};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, SeekFrom, Stat, openat, seek};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, openat, seek};
 use rustix::io::Errno;
 
 use super::{Packed, holes};
@@ -75,13 +75,13 @@ impl<W: Write> Walk<W> {
         let at = |error: Errno| failed(b"", error.into());
         let root = ROOTS.iter().find_map(|name| open_upper(disk, name.as_bytes()).transpose());
         let root = root.unwrap_or(Err(Errno::NOENT)).map_err(at)?;
-        let mut trees = names(disk).map_err(|error| failed(b"", error))?;
+        let mut trees = archive::names(disk).map_err(|error| failed(b"", error))?;
         trees.retain(|name| !OTHERS.contains(&name.to_bytes()));
         self.tree(&root, b"", &trees)?;
         for name in trees.iter().rev() {
             let Some(upper) = open_upper(disk, name.to_bytes()).map_err(at)? else { continue };
             // What nobody has written to is as the host has it.
-            if !names(&upper).map_err(|error| failed(name.to_bytes(), error))?.is_empty() {
+            if !archive::names(&upper).map_err(|error| failed(name.to_bytes(), error))?.is_empty() {
                 self.tree(&upper, &[name.to_bytes(), b"/"].concat(), &[])?;
             }
         }
@@ -95,7 +95,7 @@ impl<W: Write> Walk<W> {
         let facts = rustix::fs::fstat(top).map_err(|errno| at(errno.into()))?;
         let own = if prefix.is_empty() { b"./" } else { prefix };
         self.directory(own, &facts, top).map_err(at)?;
-        let mut below = names(top).map_err(at)?;
+        let mut below = archive::names(top).map_err(at)?;
         below.retain(|name| !without.contains(name));
         let directory =
             rustix::io::fcntl_dupfd_cloexec(top, 3).map_err(|errno| at(errno.into()))?;
@@ -113,7 +113,7 @@ impl<W: Write> Walk<W> {
             if levels.len() >= MAX_DEPTH {
                 return Err(refused(path, "directories nest too deeply there"));
             }
-            let names = names(&directory).map_err(|error| failed(&path, error))?;
+            let names = archive::names(&directory).map_err(|error| failed(&path, error))?;
             path.push(b'/');
             levels.push(Level { directory, path, names });
         }
@@ -292,19 +292,6 @@ fn open_upper(disk: &OwnedFd, name: &[u8]) -> Result<Option<OwnedFd>, Errno> {
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         Err(errno) => Err(errno),
     }
-}
-
-/// In the order in which they are to be taken from the end.
-fn names(directory: &OwnedFd) -> io::Result<Vec<CString>> {
-    let mut names = Vec::new();
-    for entry in Dir::read_from(directory)? {
-        let entry = entry?;
-        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-            names.push(entry.file_name().to_owned());
-        }
-    }
-    names.sort_unstable_by(|a, b| b.cmp(a));
-    Ok(names)
 }
 
 /// Those that are kept: the user's own, a file's capabilities, and of the overlay's that a directory

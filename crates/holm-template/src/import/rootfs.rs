@@ -10,7 +10,7 @@ use std::path::Path;
 use holm_runtime::archive::{self as writer, Head};
 use holm_runtime::confined;
 use holm_runtime::ids::IdMap;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, openat};
 
 use super::assemble::{Content, Image, Source};
 use crate::error::{Result, TemplateError, TemplateErrorKind};
@@ -89,8 +89,11 @@ impl Walk<'_> {
         self.device = facts.st_dev;
         let xattrs = xattrs(&top).map_err(at)?;
         self.head(b"./", b'5', &facts, b"", &xattrs).map_err(at)?;
-        let mut levels =
-            vec![Level { names: names(&top).map_err(at)?, directory: top, path: Vec::new() }];
+        let mut levels = vec![Level {
+            names: writer::names(&top).map_err(at)?,
+            directory: top,
+            path: Vec::new(),
+        }];
         while let Some(level) = levels.last_mut() {
             let Some(name) = level.names.pop() else {
                 levels.pop();
@@ -105,7 +108,7 @@ impl Walk<'_> {
                     let text = format!("directories nest more than {MAX_DEPTH} deep");
                     return Err((path, io::Error::other(text)));
                 }
-                let names = names(&directory).map_err(|error| (path.clone(), error))?;
+                let names = writer::names(&directory).map_err(|error| (path.clone(), error))?;
                 path.push(b'/');
                 levels.push(Level { directory, path, names });
             }
@@ -192,20 +195,6 @@ fn inside(ids: IdMap, uid: u32, gid: u32) -> (u32, u32) {
         }
     };
     (one(uid, user.0, start.0), one(gid, user.1, start.1))
-}
-
-/// In the order in which they are to be taken from the end.
-fn names(directory: &OwnedFd) -> io::Result<Vec<CString>> {
-    let mut names = Vec::new();
-    for entry in Dir::read_from(directory)? {
-        let entry = entry?;
-        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-            names.push(entry.file_name().to_owned());
-        }
-    }
-    // The same directory gives the same archive, and so the same layer.
-    names.sort_unstable_by(|a, b| b.cmp(a));
-    Ok(names)
 }
 
 /// Those that are kept.

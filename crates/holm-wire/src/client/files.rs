@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use bytes::Bytes;
+use holm_http::with_query;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
-use hyper::{Method, Request, StatusCode, header};
+use hyper::{Method, Request, Response, StatusCode, header};
 
 use super::ClientError;
 use super::calls::error_of;
@@ -78,6 +79,21 @@ impl FileBody {
 }
 
 impl GuestClient {
+    /// Asks for what is read part by part.
+    pub(super) async fn open(
+        &self,
+        uri: String,
+    ) -> Result<(Response<Incoming>, ConnectionGuard), ClientError> {
+        let request = Request::builder().method(Method::GET).uri(uri);
+        let request = request.header(header::HOST, "guest").body(pool::full(Bytes::new()));
+        let request = request.map_err(|error| ClientError::Protocol(error.to_string()))?;
+        let (response, connection) = pool::within(IDLE, self.send(request)).await?;
+        if response.status() != StatusCode::OK {
+            return Err(failure(response).await);
+        }
+        Ok((response, connection))
+    }
+
     /// Opens a file for reading, from `offset`, at most `limit` bytes (0: all).
     ///
     /// # Errors
@@ -90,15 +106,9 @@ impl GuestClient {
         limit: u64,
     ) -> Result<FileBody, ClientError> {
         let query = [("path", path), ("user", user)];
-        let mut uri = uri(paths::guest::FILE, &query);
+        let mut uri = with_query(paths::guest::FILE, &query);
         let _ = write!(uri, "&offset={offset}&limit={limit}");
-        let request = Request::builder().method(Method::GET).uri(uri);
-        let request = request.header(header::HOST, "guest").body(pool::full(Bytes::new()));
-        let request = request.map_err(|error| ClientError::Protocol(error.to_string()))?;
-        let (response, connection) = pool::within(IDLE, self.send(request)).await?;
-        if response.status() != StatusCode::OK {
-            return Err(failure(response).await);
-        }
+        let (response, connection) = self.open(uri).await?;
         let number = |name: &str, radix| {
             let value = response.headers().get(name).and_then(|v| v.to_str().ok());
             u64::from_str_radix(value.unwrap_or("0"), radix).unwrap_or(0)
@@ -121,7 +131,7 @@ impl GuestClient {
         mode: Option<u32>,
         bytes: Bytes,
     ) -> Result<guest::FileWritten, ClientError> {
-        let mut uri = uri(paths::guest::FILE, &[("path", path), ("user", user)]);
+        let mut uri = with_query(paths::guest::FILE, &[("path", path), ("user", user)]);
         if let Some(mode) = mode {
             let _ = write!(uri, "&mode={mode:o}");
         }
@@ -138,29 +148,10 @@ impl GuestClient {
     }
 }
 
-pub(super) async fn failure(response: hyper::Response<Incoming>) -> ClientError {
+pub(super) async fn failure(response: Response<Incoming>) -> ClientError {
     let status = response.status();
     match pool::within(IDLE, pool::collect(response.into_body(), 64 << 10)).await {
         Ok(bytes) => error_of(status, &bytes),
         Err(error) => error,
     }
-}
-
-/// `path?key=value&…` with percent-encoded values.
-pub(super) fn uri(path: &str, query: &[(&str, &str)]) -> String {
-    let mut out = String::from(path);
-    for (index, (key, value)) in query.iter().enumerate() {
-        let _ = write!(out, "{}{key}=", if index == 0 { '?' } else { '&' });
-        for byte in value.bytes() {
-            match byte {
-                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b'/' => {
-                    out.push(char::from(byte));
-                }
-                _ => {
-                    let _ = write!(out, "%{byte:02X}");
-                }
-            }
-        }
-    }
-    out
 }

@@ -1,38 +1,28 @@
 //! Trees up and down as tar streams.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use holm_http::{PartSender, with_query};
 use http_body_util::BodyExt as _;
-use hyper::body::Frame;
 use hyper::{Method, Request, StatusCode, header};
-use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::ClientError;
-use super::files::{FileBody, IDLE, failure, uri};
+use super::files::{FileBody, IDLE, failure};
 use super::pool::{self, GuestClient};
 use crate::{guest, paths};
 
-/// Parts on their way that the guest has not taken.
-const AHEAD: usize = 4;
 /// Longest wait for the guest's word after the last part: what it has gathered is written first.
 const SETTLE: Duration = Duration::from_secs(120);
 /// Most bytes of an answer.
 const MAX_ANSWER: usize = 64 << 10;
 
-enum Part {
-    Bytes(Bytes),
-    End,
-}
-
 /// A tar stream on its way up. Dropped before [`Self::finish`] it breaks off: what was unpacked
 /// until then stays.
 #[derive(Debug)]
 pub struct TreeUpload {
-    parts: mpsc::Sender<Part>,
+    parts: PartSender,
     answer: JoinHandle<Result<guest::FileWritten, ClientError>>,
 }
 
@@ -42,39 +32,14 @@ impl Drop for TreeUpload {
     }
 }
 
-struct Parts(mpsc::Receiver<Part>);
-
-impl hyper::body::Body for Parts {
-    type Data = Bytes;
-    type Error = std::io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<std::io::Result<Frame<Bytes>>>> {
-        self.0.poll_recv(context).map(|part| match part {
-            Some(Part::Bytes(bytes)) => Some(Ok(Frame::data(bytes))),
-            Some(Part::End) => None,
-            // Nobody gave it an end, so it must not look as if it had one.
-            None => Some(Err(std::io::ErrorKind::BrokenPipe.into())),
-        })
-    }
-}
-
 impl GuestClient {
     /// Opens a tree, or one file, as a tar stream. [`FileBody::size`] and `mode` say nothing here.
     ///
     /// # Errors
     /// See [`ClientError`]. What cannot be read on the way breaks the stream off.
     pub async fn read_tree(&self, path: &str, user: &str) -> Result<FileBody, ClientError> {
-        let uri = uri(paths::guest::TAR, &[("path", path), ("user", user)]);
-        let request = Request::builder().method(Method::GET).uri(uri);
-        let request = request.header(header::HOST, "guest").body(pool::full(Bytes::new()));
-        let request = request.map_err(|error| ClientError::Protocol(error.to_string()))?;
-        let (response, connection) = pool::within(IDLE, self.send(request)).await?;
-        if response.status() != StatusCode::OK {
-            return Err(failure(response).await);
-        }
+        let uri = with_query(paths::guest::TAR, &[("path", path), ("user", user)]);
+        let (response, connection) = self.open(uri).await?;
         Ok(FileBody::new(response.into_body(), connection))
     }
 
@@ -83,13 +48,13 @@ impl GuestClient {
     /// # Errors
     /// See [`ClientError`].
     pub fn write_tree(&self, path: &str, user: &str) -> Result<TreeUpload, ClientError> {
-        let uri = uri(paths::guest::TAR, &[("path", path), ("user", user)]);
-        let (parts, taken) = mpsc::channel(AHEAD);
+        let uri = with_query(paths::guest::TAR, &[("path", path), ("user", user)]);
+        let (parts, taken) = holm_http::parts();
         let request = Request::builder()
             .method(Method::PUT)
             .uri(uri)
             .header(header::HOST, "guest")
-            .body(Parts(taken).boxed_unsync())
+            .body(taken.boxed_unsync())
             .map_err(|error| ClientError::Protocol(error.to_string()))?;
         let client = self.clone();
         let answer = tokio::spawn(async move {
@@ -112,7 +77,7 @@ impl TreeUpload {
     /// # Errors
     /// When the guest could not unpack it, or is gone; see [`ClientError`].
     pub async fn write(&mut self, part: Bytes) -> Result<(), ClientError> {
-        if self.parts.send(Part::Bytes(part)).await.is_ok() {
+        if self.parts.send(part).await {
             return Ok(());
         }
         // Nobody takes parts any more: the answer is there.
@@ -128,7 +93,7 @@ impl TreeUpload {
     /// As [`Self::write`].
     pub async fn finish(mut self) -> Result<guest::FileWritten, ClientError> {
         // Where nobody takes it the answer says why.
-        let _ = self.parts.send(Part::End).await;
+        self.parts.end().await;
         pool::within(SETTLE, self.answered()).await
     }
 

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use bytes::Bytes;
-use holm_http::Heads;
+use holm_http::{Heads, with_query};
 use hyper::{Method, Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
 use super::ClientError;
-use super::files::{failure, uri};
+use super::files::failure;
 use super::pool::{self, GuestClient};
 use crate::connect::{Decoder, EndOfStream};
 use crate::{guest, paths};
@@ -47,7 +47,7 @@ impl GuestClient {
         mode: Option<u32>,
         length: Option<u64>,
     ) -> Result<Upload, ClientError> {
-        let mut uri = uri(paths::guest::UPLOAD, &[("path", path), ("user", user)]);
+        let mut uri = with_query(paths::guest::UPLOAD, &[("path", path), ("user", user)]);
         if let Some(mode) = mode {
             let _ = write!(uri, "&mode={mode:o}");
         }

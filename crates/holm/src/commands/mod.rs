@@ -20,6 +20,8 @@ mod version;
 
 pub(crate) use host::{block_on, data_dir, engine_failure, start_log};
 
+use holm_client::rest::Failure as Said;
+
 use crate::cli::{Cli, Command};
 use crate::env_vars::Environment;
 use crate::exit::Failure;
@@ -56,5 +58,16 @@ pub fn dispatch(arguments: Cli, environment: &Environment) -> Result<u8, Failure
         Command::Port(arguments) => port::run(arguments, environment),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Version(arguments) => version::run(&arguments),
+    }
+}
+
+/// What a service answers that did not do what it was asked.
+fn said(said: Said) -> Failure {
+    match said {
+        Said::Http(error) => Failure::new(error.to_string()),
+        Said::Refused { status, message, .. } if message.is_empty() => {
+            Failure::new(format!("the service answers with status {status}"))
+        }
+        Said::Refused { message, .. } => Failure::new(format!("the service refuses: {message}")),
     }
 }

@@ -1,7 +1,7 @@
 //! `holm port`: exposed ports of a service's sandbox.
 
 use holm_client::Client;
-use holm_client::rest::{ExposedPort, Failure as Said, Rest};
+use holm_client::rest::{ExposedPort, Rest};
 use holm_engine::SandboxId;
 
 use crate::cli::{PortAction, PortArgs, PortExposeArgs};
@@ -20,14 +20,15 @@ pub(super) fn run(arguments: PortArgs, environment: &Environment) -> Result<u8, 
         match arguments.action {
             PortAction::Expose(expose) => show(&rest, &expose).await,
             PortAction::List(list) => {
-                let ports = rest.port_list(&id(&list.sandbox)?).await.map_err(failure)?;
+                let ports = rest.port_list(&id(&list.sandbox)?).await.map_err(super::said)?;
                 match list.json {
                     true => output::print_json(&ports),
                     false => output::print_rows(&HEAD, ports.iter().map(row)),
                 }
             }
             PortAction::Unexpose(un) => {
-                let done = rest.port_unexpose(&id(&un.sandbox)?, un.port).await.map_err(failure)?;
+                let done =
+                    rest.port_unexpose(&id(&un.sandbox)?, un.port).await.map_err(super::said)?;
                 match (un.json, done.already_unexposed) {
                     (true, _) => output::print_json(&done),
                     (false, false) => output::print_line(&format!("{} is unexposed", un.port)),
@@ -43,7 +44,7 @@ pub(super) fn run(arguments: PortArgs, environment: &Environment) -> Result<u8, 
 async fn show(rest: &Rest, expose: &PortExposeArgs) -> Result<(), Failure> {
     let sandbox = id(&expose.sandbox)?;
     let port = rest.port_expose(&sandbox, expose.port, expose.public, expose.extend_lease).await;
-    let port = port.map_err(failure)?;
+    let port = port.map_err(super::said)?;
     if expose.json {
         return output::print_json(&port);
     }
@@ -66,14 +67,4 @@ fn id(text: &str) -> Result<String, Failure> {
     let id = text.parse::<SandboxId>();
     let id = id.map_err(|error| Failure::usage(format!("the sandbox {error}")))?;
     Ok(id.to_string())
-}
-
-fn failure(said: Said) -> Failure {
-    match said {
-        Said::Http(error) => Failure::new(error.to_string()),
-        Said::Refused { status, message, .. } if message.is_empty() => {
-            Failure::new(format!("the service answers with status {status}"))
-        }
-        Said::Refused { message, .. } => Failure::new(format!("the service refuses: {message}")),
-    }
 }

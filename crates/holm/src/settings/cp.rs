@@ -1,13 +1,12 @@
 //! Settings of `holm cp`.
 
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use holm_engine::SandboxId;
 
 use super::RemoteSettings;
 use crate::cli::CpArgs;
-use crate::env_vars::{self, Environment};
+use crate::env_vars::Environment;
 use crate::exit::Failure;
 
 /// Resolved settings.
@@ -47,8 +46,7 @@ impl CpSettings {
     /// When no service is named, or not exactly one of the two is in a sandbox.
     pub fn resolve(arguments: CpArgs, environment: &Environment) -> Result<Self, Failure> {
         let way = way(&arguments.from, &arguments.to)?;
-        let dumb = environment.get(env_vars::TERM).is_none_or(|(_, term)| term == "dumb");
-        let bar = std::io::stderr().is_terminal() && !dumb && !arguments.quiet;
+        let bar = super::shows_progress(environment) && !arguments.quiet;
         let service = RemoteSettings::required(environment)?;
         Ok(Self { service, way, user: arguments.user, bar })
     }

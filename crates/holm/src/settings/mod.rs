@@ -39,9 +39,16 @@ pub use serve::{Auth, ServeSettings};
 pub use template::{TemplateSettings, registry_ways};
 
 use std::ffi::OsStr;
+use std::io::IsTerminal as _;
 
 use crate::env_vars::{self, EnvVar, Environment};
 use crate::exit::Failure;
+
+/// Whether somebody can see a line that is drawn again and again.
+fn shows_progress(environment: &Environment) -> bool {
+    let dumb = environment.get(env_vars::TERM).is_none_or(|(_, term)| term == "dumb");
+    std::io::stderr().is_terminal() && !dumb
+}
 
 /// The text of a variable or argument that must be UTF-8.
 fn text(name: &str, value: &OsStr) -> Result<String, Failure> {

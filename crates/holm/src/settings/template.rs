@@ -1,7 +1,5 @@
 //! Settings of `holm template`.
 
-use std::io::IsTerminal as _;
-
 use holm_client::{Proxies, Roots};
 
 use super::{HostSettings, remote, service};
@@ -39,8 +37,7 @@ impl TemplateSettings {
         if environment.get(env_vars::LOG).is_none() {
             host.log = "warn".to_owned();
         }
-        let dumb = environment.get(env_vars::TERM).is_none_or(|(_, term)| term == "dumb");
-        let bar = std::io::stderr().is_terminal() && !dumb;
+        let bar = super::shows_progress(environment);
         Ok(Self { host, json, bar, log_colours: Paint::stderr(environment).is_on() })
     }
 }

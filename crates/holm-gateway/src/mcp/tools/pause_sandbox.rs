@@ -1,12 +1,9 @@
 //! `pause_sandbox`: everything in it stands still.
 
-use serde_json::json;
-
-use super::target;
+use super::{target, view};
 use crate::mcp::outcome::{Output, ToolError};
 use crate::mcp::schema;
 use crate::mcp::tool::{Context, Hints, Tool, Work};
-use crate::show;
 
 pub(super) fn tool() -> Tool {
     Tool {
@@ -18,14 +15,7 @@ pub(super) fn tool() -> Tool {
             lets it go on, unless it was made with auto_resume false.",
         hints: Hints::Adds,
         input: schema::input(&[("sandbox_id", schema::sandbox_id())], &[]),
-        output: schema::output(
-            &[
-                ("sandbox_id", schema::string("Its id.")),
-                ("status", schema::string("What it is now.")),
-                ("expires_at", schema::string("When it ends by itself (RFC 3339).")),
-            ],
-            &[&["sandbox_id", "status", "expires_at"]],
-        ),
+        output: view::changed_schema(),
         makes_default: false,
         run,
     }
@@ -39,11 +29,7 @@ async fn pause(mut context: Context) -> Result<Output, ToolError> {
     let named = context.args.word("sandbox_id")?;
     context.args.finish()?;
     let target = target::existing(&context, named).await?;
-    let view = context.session.engine().sandbox_pause(&target.id).await;
-    let view = view.map_err(|error| target.error(error))?;
-    Ok(Output::json(json!({
-        "sandbox_id": target.id,
-        "status": view.state.as_str(),
-        "expires_at": view.expires_at.map(show::time),
-    })))
+    let changed = context.session.engine().sandbox_pause(&target.id).await;
+    let changed = changed.map_err(|error| target.error(error))?;
+    Ok(Output::json(view::changed(&changed)))
 }

@@ -6,6 +6,27 @@ use serde_json::{Value, json};
 use crate::mcp::schema;
 use crate::show::time;
 
+/// What a tool answers that changed whether a sandbox runs.
+pub fn changed(view: &SandboxView) -> Value {
+    json!({
+        "sandbox_id": view.id,
+        "status": view.state.as_str(),
+        "expires_at": view.expires_at.map(time),
+    })
+}
+
+/// How that is described.
+pub fn changed_schema() -> Value {
+    schema::output(
+        &[
+            ("sandbox_id", schema::string("Its id.")),
+            ("status", schema::string("What it is now.")),
+            ("expires_at", schema::string("When it ends by itself (RFC 3339).")),
+        ],
+        &[&["sandbox_id", "status", "expires_at"]],
+    )
+}
+
 /// The structured form. Times are RFC 3339 to the second.
 pub fn show(view: &SandboxView) -> Value {
     let mut shown = json!({

@@ -8,8 +8,9 @@ use holm_client::rest::Rest;
 use holm_client::{Bytes, Response};
 use tokio::sync::mpsc;
 
+use super::super::said;
 use super::meter::Meter;
-use super::{broken, said, unpack};
+use super::{broken, unpack};
 use crate::exit::Failure;
 use crate::output;
 use crate::settings::Remote;

@@ -6,7 +6,7 @@ mod pack;
 mod unpack;
 mod up;
 
-use holm_client::rest::{Failure as Said, Rest};
+use holm_client::rest::Rest;
 use holm_client::{Client, Error};
 
 use crate::exit::{self, Failure};
@@ -24,16 +24,6 @@ pub(super) fn run(settings: CpSettings) -> Result<u8, Failure> {
         }
         Ok(exit::SUCCESS)
     })
-}
-
-fn said(said: Said) -> Failure {
-    match said {
-        Said::Http(error) => broken(&error),
-        Said::Refused { status, message, .. } if message.is_empty() => {
-            Failure::new(format!("the service answers with status {status}"))
-        }
-        Said::Refused { message, .. } => Failure::new(format!("the service refuses: {message}")),
-    }
 }
 
 fn broken(error: &Error) -> Failure {

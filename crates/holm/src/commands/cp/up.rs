@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use holm_client::rest::Rest;
 use holm_client::{Bytes, PartSender, parts};
 
+use super::super::said;
 use super::meter::Meter;
-use super::{pack, placed, said};
+use super::{pack, placed};
 use crate::exit::Failure;
 use crate::settings::Remote;
 

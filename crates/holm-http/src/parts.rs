@@ -10,12 +10,14 @@ use tokio::sync::mpsc;
 /// Parts that wait to be sent at most.
 const AHEAD: usize = 4;
 
+#[derive(Debug)]
 enum Part {
     Bytes(Bytes),
     End,
 }
 
 /// What comes.
+#[derive(Debug)]
 pub struct Parts(mpsc::Receiver<Part>);
 
 /// From where. Dropped before [`Self::end`] it breaks the request off, so that nobody takes the
@@ -31,16 +33,26 @@ pub fn parts() -> (PartSender, Parts) {
 }
 
 impl PartSender {
-    /// Hands over a part, and waits until there is room. Not within an async runtime. False when
-    /// nobody takes parts any more: the answer is there.
+    /// Hands over a part, and waits until there is room. False when nobody takes parts any more: the
+    /// answer is there.
+    pub async fn send(&self, part: Bytes) -> bool {
+        self.0.send(Part::Bytes(part)).await.is_ok()
+    }
+
+    /// All have come.
+    pub async fn end(&self) {
+        // Where nobody takes it the answer is there already.
+        let _ = self.0.send(Part::End).await;
+    }
+
+    /// [`Self::send`], outside of an async runtime.
     #[must_use]
     pub fn send_blocking(&self, part: Bytes) -> bool {
         self.0.blocking_send(Part::Bytes(part)).is_ok()
     }
 
-    /// All have come.
+    /// [`Self::end`], outside of an async runtime.
     pub fn end_blocking(self) {
-        // Where nobody takes it the answer is there already.
         let _ = self.0.blocking_send(Part::End);
     }
 }
@@ -56,6 +68,7 @@ impl Body for Parts {
         self.0.poll_recv(context).map(|part| match part {
             Some(Part::Bytes(bytes)) => Some(Ok(Frame::data(bytes))),
             Some(Part::End) => None,
+            // Nobody gave it an end, so it must not look as if it had one.
             None => Some(Err(std::io::ErrorKind::BrokenPipe.into())),
         })
     }
